@@ -1,15 +1,16 @@
 //! `--os-backend`: the program that changes OS image and packages of the running host, libostree or
 //! rpm-ostreed.
 
+use std::path::Path;
+
 use clap::{Args, ValueEnum};
 
-use crate::cli::session::open_running_with;
 use crate::host::interrupt_signals::InterruptSignals;
 use crate::os::backend::OsBackend;
 use crate::os::protocol::SysrootAccess;
 use crate::os::rpm_ostree::{RpmOstreeDeadlines, RpmOstreeSession};
 use crate::os::worker::WorkerProgram;
-use crate::os::{Sysroot, backend};
+use crate::os::{Sysroot, backend, sysroot_lock};
 use crate::transaction::TransactionError;
 
 #[derive(Debug, Clone, Copy, Args)]
@@ -58,7 +59,12 @@ impl OsBackendArgs {
                     let deadlines = RpmOstreeDeadlines::default();
                     Ok(Box::new(RpmOstreeSession::open(program, interrupt.clone(), deadlines, access)?))
                 }
-                None => open_running_with(&program, access),
+                None => Ok(Box::new(sysroot_lock::open_when_unlocked(
+                    &program,
+                    Path::new("/"),
+                    access,
+                    sysroot_lock::LOCK_TIMEOUT,
+                )?)),
             }
         }
     }

@@ -122,7 +122,7 @@ mod tests {
             (pull(PullFailure::Denied), RetryClass::Repair),
             (pull(PullFailure::NotFound), RetryClass::Repair),
             (RefusalList::one("spec", "wrong").into(), RetryClass::Configuration),
-            (OsError::Busy { sysroot: "/".into() }.into(), RetryClass::Time),
+            (OsError::Busy { sysroot: "/".into(), holder: None }.into(), RetryClass::Time),
             (UpdateError::Drifted(vec!["/etc/a".into()]).into(), RetryClass::Repair),
         ] {
             assert_eq!(error.retry_class(), expected, "{error}");

@@ -1,6 +1,7 @@
 //! The host: its file system behind one handle, its systemd services, and facts about it.
 
 pub mod facts;
+pub mod file_locks;
 pub mod file_watch;
 pub mod fs;
 pub mod interrupt_signals;

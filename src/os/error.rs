@@ -27,8 +27,16 @@ impl RedactedCause {
 #[non_exhaustive]
 pub enum OsError {
     /// Another program holds the sysroot's lock. Retry later.
-    #[error("{} is locked by another program (rpm-ostree, ostree, bootc, flameholder); try again when it is done", sysroot.display())]
-    Busy { sysroot: PathBuf },
+    #[error(
+        "{} is locked by {}; try again when it is done",
+        sysroot.display(),
+        holder.as_deref().unwrap_or("another program (rpm-ostree, ostree, bootc, flameholder)")
+    )]
+    Busy {
+        sysroot: PathBuf,
+        /// Program and process ID; `None` where they cannot be found.
+        holder: Option<String>,
+    },
     /// The directory has no OSTree repository.
     #[error("{} is not an OSTree sysroot; expected a directory that holds ostree/repo", path.display())]
     NotASysroot {
@@ -155,6 +163,19 @@ pub enum OsError {
         "packages cannot be changed; check spec.extensions, spec.kernelType and spec.baseOSExtensionsContainerImage, and the repositories of this host"
     )]
     Packages {
+        /// Message of rpm-ostreed.
+        #[source]
+        source: RedactedCause,
+    },
+    /// rpm-ostreed staged a deployment, checked it, and does not accept it. The deployment and its image are removed.
+    #[error(
+        "rpm-ostreed rejects {what} after it was deployed; build another image, or see `journalctl -u rpm-ostreed.service`; `flameholder retry` tries it again"
+    )]
+    Rejected {
+        /// Image or packages.
+        what: String,
+        /// Digest of the image's manifest; `None` where packages were layered onto the booted one.
+        digest: Option<String>,
         /// Message of rpm-ostreed.
         #[source]
         source: RedactedCause,

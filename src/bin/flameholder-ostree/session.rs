@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use flameholder::host::file_locks;
 use flameholder::os::protocol::{SysrootAccess, WorkerReply, WorkerRequest};
 use flameholder::os::{OsError, RedactedCause};
 use ostree_ext::gio::Cancellable;
@@ -13,6 +14,9 @@ use crate::etc::EtcCheckout;
 use crate::signature_policy::SignaturePolicy;
 use crate::wire::{ReplyWriter, WorkerPipe};
 use crate::{deploy, deployments, etc, import, packages, stage, unpack};
+
+/// libostree's lock file, relative to the sysroot.
+const LOCK: &str = "ostree/lock";
 
 /// Answer requests until the client closes the pipe, which also interrupts a running request.
 pub(crate) async fn serve(wire: WorkerPipe) -> anyhow::Result<()> {
@@ -108,7 +112,8 @@ impl OpenedSysroot {
         if access != SysrootAccess::Read {
             let locked = sysroot.try_lock().map_err(|error| failure(doing(), &error.into()))?;
             if !locked {
-                return Err(OsError::Busy { sysroot: path.to_owned() });
+                let holder = file_locks::holder(&path.join(LOCK)).map(|holder| holder.to_string());
+                return Err(OsError::Busy { sysroot: path.to_owned(), holder });
             }
         }
         // Loaded after locking, so that deployments of the previous holder of the lock are seen.

@@ -1,20 +1,22 @@
 //! Staged deployments of the booted sysroot: stage locked, unlock, unstage.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
+use std::time::SystemTime;
 
 use flameholder::core::values::identifiers::BootId;
 use flameholder::core::values::kernel_arguments::KernelArgument;
 use flameholder::host::facts::boot;
 use flameholder::host::mount_namespace::{MountNamespace, NamespaceError};
-use flameholder::os::{DeployRequest, Deployment, DeploymentId, OsError};
+use flameholder::os::{DeployRequest, Deployment, DeploymentId, DeploymentOrigin, OsError};
 use ostree_ext::gio::Cancellable;
+use ostree_ext::prelude::FileExt as _;
 use ostree_ext::{glib, ostree};
 
 use crate::deploy::{keep_for_session, prepare};
-use crate::deployments::identify;
+use crate::deployments::{find, identify};
 use crate::error_classes::failure;
 use crate::packages;
 use crate::session::{OpenedSysroot, other};
@@ -84,9 +86,15 @@ pub(crate) fn stage(
     let (merge, origin) = prepare(sysroot, request)?;
     origin.set_string(MARK_GROUP, MARK_KEY, boot_id.as_str());
     let arguments: Vec<&str> = request.kernel_arguments.iter().map(KernelArgument::as_str).collect();
-    let overlays = match &request.replaces {
-        Some(_) => staged_metadata().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default(),
-        None => packages::initrd_overlays(&merge),
+    let overlays = match (&request.replaces, &request.origin) {
+        (Some(_), _) => {
+            staged_metadata().map(|staged| packages::staged_overlays(&staged)).unwrap_or_default()
+        }
+        // An overlay of the initramfs belongs to the deployment that is deployed again.
+        (None, DeploymentOrigin::Deployment(id)) => packages::initrd_overlays(&find(sysroot, id)?),
+        (None, DeploymentOrigin::Image(_) | DeploymentOrigin::MergeDeployment) => {
+            packages::initrd_overlays(&merge)
+        }
     };
     let overlays: Vec<&str> = overlays.iter().map(String::as_str).collect();
     let options = ostree::SysrootDeployTreeOpts {
@@ -140,7 +148,18 @@ fn remove_lock() -> Result<(), OsError> {
 /// Remove the lock, so that the staged deployment is finalized at shutdown.
 pub(crate) fn unlock(opened: &mut OpenedSysroot, id: &DeploymentId) -> Result<(), OsError> {
     find_staged(opened, id)?;
-    remove_lock()
+    remove_lock()?;
+    // The deployment is unlocked; only other programs' view of it may be old.
+    if let Err(error) = mark_changed(opened) {
+        eprintln!("rpm-ostree may show the deployment as locked: {error}");
+    }
+    Ok(())
+}
+
+/// Set the time by which libostree's users, such as rpm-ostreed, notice a change of the sysroot.
+fn mark_changed(opened: &OpenedSysroot) -> std::io::Result<()> {
+    let root = opened.sysroot.path().path().unwrap_or_default();
+    File::open(root.join("ostree/deploy"))?.set_modified(SystemTime::now())
 }
 
 /// Discard the staged deployment and its lock.

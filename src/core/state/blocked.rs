@@ -1,5 +1,5 @@
-//! Blocked target: a configuration that failed its boot check, or that an operator rolled back from. It is
-//! not retried until the desired config changes or `flameholder retry` releases it.
+//! Blocked target: a configuration that failed its boot check, that an operator rolled back from, or whose image was
+//! rejected. It is not retried until the desired config changes or `flameholder retry` releases it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -30,13 +30,24 @@ pub struct BlockedTarget {
     pub config_hash: ConfigDigest,
     /// Digest of the OS image's manifest; `None` where the config names no image.
     pub image_digest: Option<String>,
-    /// Generation that was rolled back.
-    pub generation: GenerationId,
+    /// Generation that was rolled back; `None` where none was made, since the image was rejected.
+    pub generation: Option<GenerationId>,
     /// Reason, in one sentence without a full stop.
     pub reason: String,
-    /// Number of rollbacks from this configuration.
+    /// Number of rollbacks from this configuration, or of rejections.
     #[schemars(range(min = 1))]
     pub attempts: u32,
+}
+
+/// Image of an update, as far as it tells if the update is blocked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum DesiredImage<'a> {
+    /// Image with this digest.
+    Pinned(&'a str),
+    /// Tag in the configuration, or no image.
+    OfConfig,
+    /// Tag that was given beside the configuration.
+    TagOfOption,
 }
 
 /// Reason why the document cannot be used.
@@ -51,16 +62,27 @@ pub enum BlockedError {
 }
 
 impl BlockedTarget {
-    /// Return true if the configuration with this digest is blocked.
+    /// Return true if the configuration with this digest is blocked. A rejected image is blocked in each configuration
+    /// that pins it. A tag that was given beside the configuration may name another image now.
     #[must_use]
-    pub fn blocks(&self, config_hash: &ConfigDigest) -> bool {
-        self.config_hash == *config_hash
+    pub fn blocks(&self, config_hash: &ConfigDigest, image: DesiredImage<'_>) -> bool {
+        match (self.rejected_image(), image) {
+            (Some(rejected), DesiredImage::Pinned(digest)) => rejected == digest,
+            (Some(_), DesiredImage::TagOfOption) => false,
+            (Some(_), DesiredImage::OfConfig) | (None, _) => self.config_hash == *config_hash,
+        }
+    }
+
+    /// Return the digest of the image that was rejected.
+    #[must_use]
+    pub fn rejected_image(&self) -> Option<&str> {
+        self.image_digest.as_deref().filter(|_| self.generation.is_none())
     }
 
     /// Return this target with its attempts counted on from `before`, where that is the same configuration.
     #[must_use]
     pub fn counting_after(self, before: Option<&Self>) -> Self {
-        let earlier = before.filter(|before| before.blocks(&self.config_hash));
+        let earlier = before.filter(|before| before.config_hash == self.config_hash);
         Self { attempts: earlier.map_or(0, |before| before.attempts) + 1, ..self }
     }
 
@@ -87,7 +109,7 @@ mod tests {
             config: "worker".into(),
             config_hash: hash.into(),
             image_digest: None,
-            generation: "0a".into(),
+            generation: Some("0a".into()),
             reason: "it was rolled back".into(),
             attempts: 0,
         }
@@ -100,7 +122,30 @@ mod tests {
         assert_eq!(held("a").counting_after(Some(&first)).attempts, 2);
         assert_eq!(held("b").counting_after(Some(&first)).attempts, 1);
         assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
-        assert!(first.blocks(&"a".into()) && !first.blocks(&"b".into()));
+        let image = DesiredImage::OfConfig;
+        assert!(first.blocks(&"a".into(), image) && !first.blocks(&"b".into(), image));
+    }
+
+    #[test]
+    fn rejected_image_is_blocked_in_each_configuration() {
+        let image_digest = Some("sha256:1".to_owned());
+        let rejected = BlockedTarget { generation: None, image_digest: image_digest.clone(), ..held("a") };
+        let rolled_back = BlockedTarget { image_digest, ..held("a") };
+        let [pinned, other] = ["sha256:1", "sha256:2"].map(DesiredImage::Pinned);
+        for (target, hash, image, expected) in [
+            (&rejected, "a", pinned, true),
+            (&rejected, "b", pinned, true),
+            (&rejected, "a", other, false),
+            (&rejected, "a", DesiredImage::OfConfig, true),
+            (&rejected, "b", DesiredImage::OfConfig, false),
+            (&rejected, "a", DesiredImage::TagOfOption, false),
+            (&rolled_back, "a", other, true),
+            (&rolled_back, "a", DesiredImage::TagOfOption, true),
+            // Another configuration may be healthy with that image.
+            (&rolled_back, "b", pinned, false),
+        ] {
+            assert_eq!(target.blocks(&hash.into(), image), expected, "{target:?} {hash} {image:?}");
+        }
     }
 
     #[test]

@@ -20,19 +20,16 @@ pub enum RpmOstreeFailure {
     Inhibited,
     /// The host is shutting down.
     ShuttingDown,
-    /// The daemon was asked to register an update driver, but its caller belongs to no systemd unit.
-    NoUnit,
     /// Unrecognized text.
     Unknown,
 }
 
 /// Package phrases come last but before those of a pull: such texts quote network errors.
-const PHRASES: [(RpmOstreeFailure, &[&str]); 6] = [
+const PHRASES: [(RpmOstreeFailure, &[&str]); 5] = [
     (RpmOstreeFailure::RefsEqual, &["old and new refs are equal"]),
     (RpmOstreeFailure::Downgrade, &["chronologically older than"]),
     (RpmOstreeFailure::Inhibited, &["systemd inhibitor lock"]),
     (RpmOstreeFailure::ShuttingDown, &["reboot initiated, cannot start"]),
-    (RpmOstreeFailure::NoUnit, &["could not find caller systemd unit"]),
     (
         RpmOstreeFailure::Packages,
         &[
@@ -155,7 +152,6 @@ mod tests {
                 RpmOstreeFailure::Inhibited,
             ),
             ("Reboot initiated, cannot start new transaction", RpmOstreeFailure::ShuttingDown),
-            ("could not find caller systemd unit", RpmOstreeFailure::NoUnit),
             ("something new", RpmOstreeFailure::Unknown),
         ] {
             assert_eq!(RpmOstreeFailure::of(text, Some(&image)), expected, "{text}");

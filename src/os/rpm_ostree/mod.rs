@@ -32,6 +32,8 @@ pub use proxies::NAME;
 pub use request::{LayerBase, LayerRequest};
 pub use session::RpmOstreeSession;
 
+use super::sysroot_lock::LOCK_TIMEOUT;
+
 /// Deadlines of calls to rpm-ostreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RpmOstreeDeadlines {
@@ -58,7 +60,7 @@ impl Default for RpmOstreeDeadlines {
             start: minutes(5),
             idle_timeout: minutes(30),
             stop: minutes(2),
-            busy_timeout: minutes(15),
+            busy_timeout: LOCK_TIMEOUT,
             max_poll_interval: Duration::from_secs(30),
         }
     }

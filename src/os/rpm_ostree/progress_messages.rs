@@ -13,18 +13,19 @@ const LAYER_TASKS: [&str; 2] = ["Fetching", "Importing"];
 #[derive(Debug, Clone)]
 pub(super) struct TransactionProgress {
     progress: PullProgress,
+    /// Bytes of the layer that is being processed.
+    current: Option<u64>,
 }
 
 impl TransactionProgress {
     pub(super) fn nothing() -> Self {
         let progress =
             PullProgress { phase: PullPhase::Manifest, layers_done: 0, layers: 0, bytes_done: 0, bytes: 0 };
-        Self { progress }
+        Self { progress, current: None }
     }
 
     /// Take an event into account. `None` if it says nothing about progress.
     pub(super) fn update(&mut self, event: &RpmOstreeEvent) -> Option<PullProgress> {
-        let is_layer = |task: &str| LAYER_TASKS.iter().any(|start| task.starts_with(start));
         let progress = &mut self.progress;
         match event {
             RpmOstreeEvent::Message(text) => {
@@ -33,22 +34,35 @@ impl TransactionProgress {
                 progress.bytes += bytes;
                 progress.phase = PullPhase::Layers;
             }
-            RpmOstreeEvent::TaskEnd(task) if is_layer(task) && progress.layers_done < progress.layers => {
-                progress.layers_done += 1;
-                // Sizes of single layers are not reported.
-                let share =
-                    |total: u64| u128::from(total) * progress.layers_done as u128 / progress.layers as u128;
-                progress.bytes_done = u64::try_from(share(progress.bytes)).unwrap_or(progress.bytes);
-            }
-            RpmOstreeEvent::TaskBegin(task) if !is_layer(task) && progress.phase != PullPhase::Merge => {
+            RpmOstreeEvent::TaskBegin(task) if is_layer(task) => self.current = Some(layer_bytes(task)),
+            RpmOstreeEvent::TaskBegin(_) if progress.phase != PullPhase::Merge => {
                 progress.phase = PullPhase::Merge;
                 progress.layers_done = progress.layers;
                 progress.bytes_done = progress.bytes;
             }
+            // The text of an end is the same for each task.
+            RpmOstreeEvent::TaskEnd(_) => {
+                let bytes = self.current.take()?;
+                progress.layers_done = (progress.layers_done + 1).min(progress.layers);
+                progress.bytes_done = (progress.bytes_done + bytes).min(progress.bytes);
+            }
             _ => return None,
         }
-        Some(progress.clone())
+        self.current.is_none().then(|| self.progress.clone())
     }
+}
+
+/// `[2/6] Fetching ostree chunk b0467b7c5c744619f2c (12.6 kB)`.
+fn is_layer(task: &str) -> bool {
+    let numbered = task.strip_prefix('[').and_then(|task| task.split_once("] "));
+    let task = numbered.map_or(task, |(_, task)| task);
+    LAYER_TASKS.iter().any(|start| task.starts_with(start))
+}
+
+/// Size at the end of a layer's task; 0 where there is none.
+fn layer_bytes(task: &str) -> u64 {
+    let size = task.rsplit_once('(').and_then(|(_, size)| bytes(size.trim_end_matches(')')));
+    size.unwrap_or(0)
 }
 
 /// `ostree chunk layers needed: 3 (14.2 MB)`.
@@ -86,12 +100,16 @@ mod tests {
         assert_eq!(update(RpmOstreeEvent::Message("Pulling manifest: h/x".into())), None);
         let needed = RpmOstreeEvent::Message("ostree chunk layers needed: 2 (14.2\u{a0}MB)".into());
         assert_eq!(update(needed), Some((PullPhase::Layers, 0, 2, 0)));
-        let task = "Fetching ostree chunk sha256:1 (7 MB)";
+        let done = || RpmOstreeEvent::TaskEnd("done".into());
+        let task = "[1/2] Fetching ostree chunk 5b0d49a69d287e0d54e (7.0\u{a0}MB)";
         assert_eq!(update(RpmOstreeEvent::TaskBegin(task.into())), None);
-        assert_eq!(update(RpmOstreeEvent::TaskEnd(task.into())), Some((PullPhase::Layers, 1, 2, 7_100_000)));
+        assert_eq!(update(done()), Some((PullPhase::Layers, 1, 2, 7_000_000)));
+        let task = "[2/2] Fetching layer 5b0d49a69d287e0d54e (9.0\u{a0}MB)";
+        assert_eq!(update(RpmOstreeEvent::TaskBegin(task.into())), None);
+        assert_eq!(update(done()), Some((PullPhase::Layers, 2, 2, 14_200_000)), "rounded sizes");
         let staging = RpmOstreeEvent::TaskBegin("Staging deployment".into());
         assert_eq!(update(staging), Some((PullPhase::Merge, 2, 2, 14_200_000)));
-        assert_eq!(update(RpmOstreeEvent::TaskEnd("Staging deployment".into())), None);
+        assert_eq!(update(done()), None);
     }
 
     #[test]

@@ -21,9 +21,6 @@ pub enum LayerBase {
 pub struct LayerRequest {
     pub base: LayerBase,
     pub change: LayeringChange,
-    /// True to register the unit of this process as the update driver, which the `rpm-ostree` command names
-    /// to users.
-    pub registers_driver: bool,
 }
 
 impl LayerRequest {
@@ -52,8 +49,6 @@ impl LayerRequest {
     pub(super) fn options(&self, command_line: &str) -> DbusOptions<'static> {
         let mut options = DbusOptions::from([
             ("initiating-command-line", Value::from(command_line.to_owned())),
-            // Rolling back needs the booted image: its ref must stay until the new generation is confirmed.
-            ("skip-purge", Value::from(true)),
             ("lock-finalization", Value::from(true)),
             // The desired image is deployed even if it is older than the booted one.
             ("allow-downgrade", Value::from(true)),
@@ -61,8 +56,10 @@ impl LayerRequest {
             ("idempotent-layering", Value::from(true)),
             ("no-pull-base", Value::from(self.base == LayerBase::BootedCommit)),
         ]);
-        if self.registers_driver {
-            options.insert("register-driver", Value::from("flameholder"));
+        if self.image().is_some() {
+            // Rolling back needs the booted image: its ref must stay until the new generation is confirmed. Without a new
+            // image, rpm-ostreed removes none, and refuses the option.
+            options.insert("skip-purge", Value::from(true));
         }
         options
     }
@@ -81,7 +78,6 @@ mod tests {
                 remove: vec!["kernel".into()],
                 ..LayeringChange::default()
             },
-            registers_driver: true,
         };
         let modifiers = request.modifiers();
         assert_eq!(modifiers.len(), 3, "{modifiers:?}");
@@ -89,12 +85,14 @@ mod tests {
         assert_eq!(modifiers["install-packages"], Value::from(vec!["usbguard".to_owned()]));
         let options = request.options("flameholder 1");
         assert_eq!(options["no-pull-base"], Value::from(false));
-        assert_eq!(options["register-driver"], Value::from("flameholder"));
-        let kept = LayerRequest { base: LayerBase::BootedCommit, registers_driver: false, ..request };
+        assert_eq!(options["skip-purge"], Value::from(true));
+        let kept = LayerRequest { base: LayerBase::BootedCommit, ..request.clone() };
         assert_eq!(kept.options("x")["no-pull-base"], Value::from(true));
-        assert!(
-            !kept.options("x").contains_key("register-driver")
-                && !kept.modifiers().contains_key("set-refspec")
-        );
+        let follows = LayerRequest { base: LayerBase::BootedImageName, ..request };
+        assert_eq!(follows.options("x")["no-pull-base"], Value::from(false));
+        for request in [kept, follows] {
+            assert!(!request.options("x").contains_key("skip-purge"));
+            assert!(!request.modifiers().contains_key("set-refspec"));
+        }
     }
 }

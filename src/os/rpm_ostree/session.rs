@@ -1,14 +1,13 @@
 //! Implementation of the [`Sysroot`] port for a running host whose images and packages rpm-ostreed manages.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
 
 use super::RpmOstreeDeadlines;
 use super::daemon::RpmOstreeDaemon;
 use super::progress_messages::TransactionProgress;
 use super::request::{LayerBase, LayerRequest};
 use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
-use super::verdict::{LayerVerdict, conclude};
+use super::verdict::{FailedLayering, LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
@@ -20,17 +19,13 @@ use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportRequest, ImportedCommit, OsError,
-    PullPhase, PullProgress, RedactedCause, Sysroot, pull_secret,
+    PullPhase, PullProgress, RedactedCause, Sysroot, pull_secret, sysroot_lock,
 };
 
 /// libostree calls the running sysroot the same.
 const SYSROOT: &str = "/";
 /// Maximum number of transactions for one request.
 const TRIES: u32 = 5;
-/// Time to wait for the sysroot's lock while rpm-ostreed is idle. rpm-ostreed releases the lock shortly after
-/// the end of its transaction, and so does a worker whose caller was killed.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// First release whose version shows support for container images, including the RHEL 8 backports.
 const KNOWS_IMAGES: (u32, u32) = (2022, 10);
 
@@ -91,8 +86,7 @@ impl RpmOstreeSession {
     /// Open the sysroot and wait if it is locked: rpm-ostreed finishes a transaction even after its client
     /// has exited.
     fn open_waiting_for_lock(&self, access: SysrootAccess) -> Result<WorkerSession, OsError> {
-        let open = || WorkerSession::open(&self.program, Path::new(SYSROOT), access);
-        match open() {
+        match WorkerSession::open(&self.program, Path::new(SYSROOT), access) {
             Err(OsError::Busy { .. }) => {}
             opened => return opened,
         }
@@ -102,13 +96,12 @@ impl RpmOstreeSession {
             Err(error) => log::debug!("cannot ask rpm-ostreed if it holds the sysroot lock: {error}"),
             Ok(()) => {}
         }
-        let end = Instant::now() + LOCK_TIMEOUT;
-        loop {
-            match open() {
-                Err(OsError::Busy { .. }) if Instant::now() < end => std::thread::sleep(POLL_INTERVAL),
-                opened => return opened,
-            }
-        }
+        sysroot_lock::open_when_unlocked(
+            &self.program,
+            Path::new(SYSROOT),
+            access,
+            self.deadlines.busy_timeout,
+        )
     }
 
     fn wait_for_daemon(&self) -> Result<(), OsError> {
@@ -135,30 +128,46 @@ impl RpmOstreeSession {
     /// already satisfies the request, and the number of transactions.
     fn layer_with_retries(
         &mut self,
-        mut request: LayerRequest,
+        request: &LayerRequest,
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<(Option<Deployment>, u32), OsError> {
         let mut transactions = 0;
         loop {
             // The worker's lock would block rpm-ostreed.
             self.local = None;
-            let outcome = self.layer_once(&request, progress)?;
+            let outcome = self.layer_once(request, progress)?;
             transactions += 1;
             let deployments = self.local(SysrootAccess::Read)?.deployments()?;
-            match conclude(&outcome, &request, &deployments) {
+            match conclude(&outcome, request, &deployments) {
                 LayerVerdict::Staged(deployment) => return Ok((Some(*deployment), transactions)),
                 LayerVerdict::Unchanged => return Ok((None, transactions)),
-                LayerVerdict::Retry { without_driver, error } if transactions < TRIES => {
-                    request.registers_driver &= !without_driver;
+                LayerVerdict::Retry(failed) if transactions < TRIES => {
+                    let error = self.discard(failed)?;
                     let delay = RetryClass::Time
                         .backoff(transactions, boot::jitter())
                         .min(self.deadlines.max_poll_interval);
                     log::warn!("{error}; retrying", error = chain(&error));
                     std::thread::sleep(delay);
                 }
-                LayerVerdict::Retry { error, .. } | LayerVerdict::Failed(error) => return Err(error),
+                LayerVerdict::Retry(failed) | LayerVerdict::Failed(failed) => {
+                    return Err(self.discard(failed)?);
+                }
             }
         }
+    }
+
+    /// Discard the deployment that a failed transaction staged, with the image that no deployment has then: found by its
+    /// digest, it would be deployed without the check that it failed.
+    fn discard(&mut self, failed: FailedLayering) -> Result<OsError, OsError> {
+        if let Some(staged) = &failed.staged {
+            log::info!(
+                "discarding the deployment {staged}, which a failed transaction of rpm-ostreed left staged"
+            );
+            let local = self.local(SysrootAccess::Stage)?;
+            local.unstage(staged)?;
+            local.clean_up()?;
+        }
+        Ok(failed.error)
     }
 
     fn layer_once(
@@ -220,11 +229,6 @@ fn is_new_enough(version: &str) -> bool {
     (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) >= KNOWS_IMAGES
 }
 
-/// Return true if this process belongs to a systemd unit, which rpm-ostreed requires of an update driver.
-fn is_in_unit() -> bool {
-    std::env::var_os("INVOCATION_ID").is_some()
-}
-
 impl Sysroot for RpmOstreeSession {
     fn layers_packages(&self) -> bool {
         true
@@ -279,8 +283,8 @@ impl Sysroot for RpmOstreeSession {
             }
             Some(image) => LayerBase::Image(image.clone()),
         };
-        let request = LayerRequest { base, change: wanted.packages.clone(), registers_driver: is_in_unit() };
-        let (made, transactions) = self.layer_with_retries(request, progress)?;
+        let request = LayerRequest { base, change: wanted.packages.clone() };
+        let (made, transactions) = self.layer_with_retries(&request, progress)?;
         let staged = made.as_ref().map(|made| made.id.clone());
         self.made.clone_from(&staged);
         let deployment = made.unwrap_or(booted);

@@ -5,7 +5,7 @@ use super::failure::RpmOstreeFailure;
 use super::request::{LayerBase, LayerRequest};
 use super::transaction::{CancelledBy, RpmOstreeOutcome};
 use crate::core::values::image::ImageRef;
-use crate::os::{Deployment, OsError};
+use crate::os::{Deployment, DeploymentId, OsError, RedactedCause};
 
 /// Next step after a transaction.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,14 +14,18 @@ pub enum LayerVerdict {
     Staged(Box<Deployment>),
     /// The booted deployment satisfies the request already.
     Unchanged,
-    /// The transaction had no effect, and may succeed if it is repeated.
-    Retry {
-        /// True if the repetition must not register an update driver.
-        without_driver: bool,
-        /// Error to report if no attempts are left.
-        error: OsError,
-    },
-    Failed(OsError),
+    /// The transaction did not succeed, and may if it is repeated. The error is reported if no attempts are left.
+    Retry(FailedLayering),
+    Failed(FailedLayering),
+}
+
+/// Transaction without success.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FailedLayering {
+    /// Deployment that the transaction staged nevertheless, to be discarded before anything else: rpm-ostreed checks a
+    /// deployment after staging it, and leaves it staged where the check fails or is never made.
+    pub staged: Option<DeploymentId>,
+    pub error: OsError,
 }
 
 /// Derive the next step. `deployments` is the list after the transaction; before it, nothing was staged.
@@ -33,46 +37,47 @@ pub fn conclude(
 ) -> LayerVerdict {
     let staged = deployments.iter().find(|deployment| deployment.staged);
     let booted = deployments.iter().find(|deployment| deployment.booted);
-    let image = request.image();
-    let again = |error| LayerVerdict::Retry { without_driver: false, error };
+    let mismatch = staged.and_then(|staged| staged_mismatch(request, staged, booted));
+    let made = staged.filter(|_| mismatch.is_none());
+    let discarded = made.map(|made| made.id.clone());
+    let unknown = |text: &str| RpmOstreeFailure::Unknown.into_error(text, request.image());
+    let failed = |error| LayerVerdict::Failed(FailedLayering { staged: discarded.clone(), error });
+    let again = |error| LayerVerdict::Retry(FailedLayering { staged: discarded.clone(), error });
     match (outcome, staged) {
-        // Includes a cancellation that came too late, and a transaction without a result.
-        (
-            RpmOstreeOutcome::Succeeded | RpmOstreeOutcome::Cancelled(_) | RpmOstreeOutcome::Unknown(_),
-            Some(staged),
-        ) => match staged_mismatch(request, staged, booted) {
+        (RpmOstreeOutcome::Succeeded, Some(staged)) => match mismatch {
             None => LayerVerdict::Staged(Box::new(staged.clone())),
-            Some(what) if *outcome == RpmOstreeOutcome::Succeeded => {
-                let text = format!("rpm-ostreed reports success, but {what}");
-                LayerVerdict::Failed(RpmOstreeFailure::Unknown.into_error(&text, image))
-            }
-            Some(_) => LayerVerdict::Failed(OsError::AlreadyStaged { deployment: staged.id.to_string() }),
+            Some(what) => failed(unknown(&format!("rpm-ostreed reports success, but {what}"))),
         },
         (RpmOstreeOutcome::Succeeded, None) => {
             match booted.and_then(|booted| deployment_mismatch(request, booted)) {
                 None => LayerVerdict::Unchanged,
-                Some(what) => {
-                    let text = format!("rpm-ostreed reports success, but no deployment is staged and {what}");
-                    LayerVerdict::Failed(RpmOstreeFailure::Unknown.into_error(&text, image))
-                }
+                Some(what) => failed(unknown(&format!(
+                    "rpm-ostreed reports success, but no deployment is staged and {what}"
+                ))),
             }
         }
-        (RpmOstreeOutcome::Failed(text), _) => of_failure(&text.to_string(), request, booted),
-        (RpmOstreeOutcome::Cancelled(CancelledBy::Caller), None) => LayerVerdict::Failed(OsError::Cancelled),
-        (RpmOstreeOutcome::Cancelled(CancelledBy::Deadline), None) => LayerVerdict::Failed(
-            RpmOstreeFailure::Unknown.into_error("cancelled after too long a time without progress", image),
-        ),
-        (RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient), None) => {
-            again(RpmOstreeFailure::Unknown.into_error("cancelled by another program on this host", image))
+        (RpmOstreeOutcome::Failed(text), _) => of_failure(&text.to_string(), request, booted, made),
+        (RpmOstreeOutcome::Cancelled(_) | RpmOstreeOutcome::Unknown(_), Some(staged)) if made.is_none() => {
+            failed(OsError::AlreadyStaged { deployment: staged.id.to_string() })
         }
-        (RpmOstreeOutcome::Unknown(text), None) => {
-            again(RpmOstreeFailure::Unknown.into_error(&text.to_string(), image))
+        (RpmOstreeOutcome::Cancelled(CancelledBy::Caller), _) => failed(OsError::Cancelled),
+        (RpmOstreeOutcome::Cancelled(CancelledBy::Deadline), _) => {
+            failed(unknown("cancelled after too long a time without progress"))
         }
+        (RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient), _) => {
+            again(unknown("cancelled by another program on this host"))
+        }
+        (RpmOstreeOutcome::Unknown(text), _) => again(unknown(&text.to_string())),
     }
 }
 
-fn of_failure(text: &str, request: &LayerRequest, booted: Option<&Deployment>) -> LayerVerdict {
-    let image = request.image();
+fn of_failure(
+    text: &str,
+    request: &LayerRequest,
+    booted: Option<&Deployment>,
+    made: Option<&Deployment>,
+) -> LayerVerdict {
+    let (image, staged) = (request.image(), made.map(|made| made.id.clone()));
     let failure = RpmOstreeFailure::of(text, image);
     let error = failure.into_error(text, image);
     match failure {
@@ -82,11 +87,18 @@ fn of_failure(text: &str, request: &LayerRequest, booted: Option<&Deployment>) -
         {
             LayerVerdict::Unchanged
         }
-        RpmOstreeFailure::NoUnit if request.registers_driver => {
-            LayerVerdict::Retry { without_driver: true, error }
+        RpmOstreeFailure::NoSpace | RpmOstreeFailure::ReadOnly | RpmOstreeFailure::ShuttingDown => {
+            LayerVerdict::Failed(FailedLayering { staged, error })
         }
-        failure if failure.is_transient() => LayerVerdict::Retry { without_driver: false, error },
-        _ => LayerVerdict::Failed(error),
+        // The image was pulled and the packages were found: the result is not accepted.
+        _ if let Some(made) = made => {
+            let what = image.map_or_else(|| "the layered packages".to_owned(), ToString::to_string);
+            let digest = image.and(made.manifest_digest.clone());
+            let error = OsError::Rejected { what, digest, source: RedactedCause::new(text) };
+            LayerVerdict::Failed(FailedLayering { staged, error })
+        }
+        failure if failure.is_transient() => LayerVerdict::Retry(FailedLayering { staged, error }),
+        _ => LayerVerdict::Failed(FailedLayering { staged, error }),
     }
 }
 
@@ -131,7 +143,7 @@ mod tests {
     use super::*;
     use crate::core::config::layering::{LayeringChange, PackageLayering};
     use crate::core::values::kernel_arguments::KernelArguments;
-    use crate::os::{DeploymentId, PullFailure, RedactedCause};
+    use crate::os::PullFailure;
 
     const NEW: &str = "sha256:2222222222222222222222222222222222222222222222222222222222222222";
 
@@ -156,25 +168,32 @@ mod tests {
     }
 
     fn request(base: LayerBase) -> LayerRequest {
-        LayerRequest { base, change: LayeringChange::default(), registers_driver: true }
+        LayerRequest { base, change: LayeringChange::default() }
     }
 
     fn new_image() -> LayerBase {
         LayerBase::Image(format!("h/os@{NEW}").parse().unwrap())
     }
 
-    /// Verdict in one word.
-    fn concluded(outcome: &RpmOstreeOutcome, base: LayerBase, staged: Option<Deployment>) -> &'static str {
+    /// Verdict in a few words.
+    fn concluded(outcome: &RpmOstreeOutcome, base: LayerBase, staged: Option<Deployment>) -> String {
         let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
         let deployments: Vec<Deployment> = staged.into_iter().chain([booted]).collect();
+        let words = |verdict: &str, failed: &FailedLayering| {
+            let reason = match &failed.error {
+                OsError::AlreadyStaged { .. } => " another's",
+                OsError::Cancelled => " interrupted",
+                OsError::Rejected { .. } => " rejected",
+                _ => "",
+            };
+            let discards = if failed.staged.is_some() { "discard, " } else { "" };
+            format!("{discards}{verdict}{reason}")
+        };
         match conclude(outcome, &request(base), &deployments) {
-            LayerVerdict::Staged(_) => "made",
-            LayerVerdict::Unchanged => "nothing",
-            LayerVerdict::Retry { without_driver: true, .. } => "again without driver",
-            LayerVerdict::Retry { .. } => "again",
-            LayerVerdict::Failed(OsError::AlreadyStaged { .. }) => "another's",
-            LayerVerdict::Failed(OsError::Cancelled) => "interrupted",
-            LayerVerdict::Failed(_) => "failed",
+            LayerVerdict::Staged(_) => "made".to_owned(),
+            LayerVerdict::Unchanged => "nothing".to_owned(),
+            LayerVerdict::Retry(failed) => words("again", &failed),
+            LayerVerdict::Failed(failed) => words("failed", &failed),
         }
     }
 
@@ -187,25 +206,32 @@ mod tests {
                 .map(RpmOstreeOutcome::Cancelled);
         let unlocked = || Deployment { locked: false, ..staged(NEW) };
         let other_image = || Deployment { image: "h/other:1".parse().ok(), ..staged("sha256:1") };
+        let check =
+            failed("Sanity-checking final rootfs: bwrap(/usr/bin/true): Child process exited with code 1");
         for (outcome, base, staged, expected) in [
             (&RpmOstreeOutcome::Succeeded, new_image(), Some(staged(NEW)), "made"),
-            (&unknown, new_image(), Some(staged(NEW)), "made"),
-            (&caller, new_image(), Some(staged(NEW)), "made"),
+            (&unknown, new_image(), Some(staged(NEW)), "discard, again"),
+            (&caller, new_image(), Some(staged(NEW)), "discard, failed interrupted"),
+            (&deadline, new_image(), Some(staged(NEW)), "discard, failed"),
+            (&else_, new_image(), Some(staged(NEW)), "discard, again"),
+            (&check, new_image(), Some(staged(NEW)), "discard, failed rejected"),
+            (&check, LayerBase::BootedCommit, Some(staged("sha256:1")), "discard, failed rejected"),
+            (&check, new_image(), Some(staged("sha256:3")), "failed"),
+            (&failed("No space left on device"), new_image(), Some(staged(NEW)), "discard, failed"),
             (&RpmOstreeOutcome::Succeeded, new_image(), Some(staged("sha256:3")), "failed"),
             (&RpmOstreeOutcome::Succeeded, new_image(), Some(unlocked()), "failed"),
-            (&unknown, new_image(), Some(unlocked()), "another's"),
-            (&else_, new_image(), Some(staged("sha256:3")), "another's"),
+            (&unknown, new_image(), Some(unlocked()), "failed another's"),
+            (&else_, new_image(), Some(staged("sha256:3")), "failed another's"),
             (&RpmOstreeOutcome::Succeeded, new_image(), None, "failed"),
             (&RpmOstreeOutcome::Succeeded, LayerBase::BootedCommit, None, "nothing"),
             (&RpmOstreeOutcome::Succeeded, LayerBase::BootedImageName, Some(staged("sha256:3")), "made"),
             (&RpmOstreeOutcome::Succeeded, LayerBase::BootedCommit, Some(other_image()), "failed"),
             (&unknown, new_image(), None, "again"),
             (&else_, new_image(), None, "again"),
-            (&caller, new_image(), None, "interrupted"),
+            (&caller, new_image(), None, "failed interrupted"),
             (&deadline, new_image(), None, "failed"),
             (&failed("Old and new refs are equal: h/os"), new_image(), None, "failed"),
             (&failed("Old and new refs are equal: h/os"), LayerBase::BootedImageName, None, "nothing"),
-            (&failed("could not find caller systemd unit"), new_image(), None, "again without driver"),
             (&failed("dial tcp: lookup h: no such host"), new_image(), None, "again"),
             (&failed("unauthorized"), new_image(), None, "failed"),
             (&failed("anything else"), new_image(), None, "failed"),
@@ -225,10 +251,10 @@ mod tests {
         let booted = Deployment { booted: true, ..deployment(0, "sha256:1") };
         let with = PackageLayering { requested: vec!["usbguard".into()], ..PackageLayering::default() };
         let conclude = |staged| conclude(&RpmOstreeOutcome::Succeeded, &request, &[staged, booted.clone()]);
-        let LayerVerdict::Failed(error) = conclude(staged("sha256:1")) else {
+        let LayerVerdict::Failed(failed) = conclude(staged("sha256:1")) else {
             panic!("a package is missing")
         };
-        let cause = std::error::Error::source(&error).unwrap().to_string();
+        let cause = std::error::Error::source(&failed.error).unwrap().to_string();
         assert!(cause.contains("usbguard is not installed"), "{cause}");
         assert!(matches!(
             conclude(Deployment { layering: with, ..staged("sha256:1") }),
@@ -239,9 +265,13 @@ mod tests {
     #[test]
     fn unreachable_registry_is_a_pull_error_and_retried() {
         let outcome = RpmOstreeOutcome::Failed(RedactedCause::new("dial tcp 192.0.2.1:443: i/o timeout"));
-        let LayerVerdict::Retry { error, .. } = conclude(&outcome, &request(new_image()), &[]) else {
+        let LayerVerdict::Retry(failed) = conclude(&outcome, &request(new_image()), &[]) else {
             panic!("the registry may answer later")
         };
-        assert!(matches!(error, OsError::Pull { reason: PullFailure::Unreachable, .. }), "{error}");
+        let reason = PullFailure::Unreachable;
+        assert!(
+            matches!(&failed.error, OsError::Pull { reason: found, .. } if *found == reason),
+            "{failed:?}"
+        );
     }
 }

@@ -11,7 +11,7 @@ use crate::transaction::boot::early_boot;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::{extensions, rollback_pin, space, stage};
+use crate::transaction::update::{extensions, interrupted_request, rollback_pin, space, stage};
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Unit of ostree whose `ExecStop=` finalizes the staged deployment at shutdown.
@@ -88,6 +88,9 @@ pub fn recover_pending(
     interrupted::recover_first(host)?;
     extensions::remove(host)?;
     let recovered = decide_pending(host, open)?;
+    if let Some(discarded) = interrupted_request::take_back(host, open)? {
+        log::warn!("discarded {discarded}, which rpm-ostreed staged for an interrupted update");
+    }
     // Without a pending generation, nothing may have to be rolled back.
     if pending::load(host.as_root())?.is_none() && rollback_pin::is_any_pinned(host)? {
         let released =

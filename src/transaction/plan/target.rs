@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::state::blocked::{BlockedTarget, DesiredImage};
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
 use crate::host::facts::booted::{SYSROOT, open_deployment};
@@ -47,6 +48,27 @@ impl<'a> UpdateTarget<'a> {
             UpdatePurpose::Rollback(to) => Some(to),
             UpdatePurpose::Update | UpdatePurpose::Forced | UpdatePurpose::FirstBoot => None,
         }
+    }
+
+    /// Return true if this update is blocked.
+    pub(crate) fn is_blocked_by(self, held: &BlockedTarget) -> bool {
+        let image = self.desired_image();
+        let image = match image.as_ref().and_then(ImageRef::digest) {
+            Some(digest) => DesiredImage::Pinned(digest),
+            None if self.image.is_some() => DesiredImage::TagOfOption,
+            None => DesiredImage::OfConfig,
+        };
+        held.blocks(&self.desired.config_hash(), image)
+    }
+
+    /// Return true if the desired image is named by something that can name another image tomorrow.
+    pub(crate) fn has_unpinned_image(self) -> bool {
+        self.desired_image().is_some_and(|image| image.digest().is_none())
+    }
+
+    fn desired_image(self) -> Option<ImageRef> {
+        let configured = || self.desired.host.os.image.as_ref().and_then(|image| image.parse().ok());
+        self.image.cloned().or_else(configured)
     }
 
     /// Return true if a new deployment is made even without a difference.

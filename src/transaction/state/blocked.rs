@@ -10,6 +10,7 @@ use crate::host::{HostDisk, HostError, LockedRoot, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::state::current::DecodedConfig;
 
 /// Temporary name while a new version is written.
 const NEW_BLOCKED: &str = "/var/lib/flameholder/blocked.new";
@@ -46,7 +47,10 @@ pub(crate) fn load_or_set_aside(root: &LockedRoot<'_>) -> Result<Option<BlockedT
 /// Block a target, durably. A target of the same generation keeps its first reason.
 fn write(root: &Root, held: BlockedTarget) -> Result<(), BlockedLoadError> {
     let before = load(root).unwrap_or_default();
-    if before.as_ref().is_some_and(|before| before.generation == held.generation) {
+    if before
+        .as_ref()
+        .is_some_and(|before| before.generation.is_some() && before.generation == held.generation)
+    {
         return Ok(());
     }
     let held = held.counting_after(before.as_ref());
@@ -70,7 +74,26 @@ pub(crate) fn block(root: &Root, record: &GenerationRecord, reason: &str) -> Res
         config: record.config.clone(),
         config_hash: record.config_hash.clone(),
         image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
-        generation: record.generation.clone(),
+        generation: Some(record.generation.clone()),
+        reason: reason.to_owned(),
+        attempts: 0,
+    };
+    Ok(write(root, held)?)
+}
+
+/// Block a config whose image was rejected.
+pub(crate) fn block_rejected(
+    root: &Root,
+    config: &DecodedConfig,
+    image_digest: Option<String>,
+    reason: &str,
+) -> Result<(), TransactionError> {
+    let held = BlockedTarget {
+        schema: SCHEMA,
+        config: config.object.name.clone(),
+        config_hash: config.config_hash(),
+        image_digest,
+        generation: None,
         reason: reason.to_owned(),
         attempts: 0,
     };

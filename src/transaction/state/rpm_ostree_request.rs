@@ -1,29 +1,61 @@
-//! Note of the last request to rpm-ostreed in this boot. A transaction of rpm-ostreed continues after its
-//! client was killed; with the note, the next command recognizes the staged deployment as its own and not
-//! as foreign.
+//! Request to rpm-ostreed whose result this agent has not seen, or has not staged as its own yet.
+//!
+//! A transaction of rpm-ostreed continues after its client was killed. With the document, the next command recognizes the
+//! staged deployment as its own and not as foreign, and does not take the image in the repository for a checked one:
+//! rpm-ostreed checks an image only after it has staged it.
 
+use serde::{Deserialize, Serialize};
+
+use crate::core::state::own_document;
+use crate::core::state::own_document::{UpgradeStep, next_schema};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostError, Root};
+use crate::host::{HostDisk as _, HostError, Root};
 use crate::os::{Deployment, ImportRequest};
 use crate::transaction::engine::atomic_file;
 
-/// In `/run`: a staged deployment that was not finalized is lost with the boot as well.
-const REQUEST: &str = "/run/flameholder/rpm-ostree-request.json";
-const NEW_REQUEST: &str = "/run/flameholder/rpm-ostree-request.json.new";
+/// Path of the document. It outlives a power cut, as the image in the repository does.
+const REQUEST: &str = "/var/lib/flameholder/rpm-ostree-request";
+const NEW_REQUEST: &str = "/var/lib/flameholder/rpm-ostree-request.new";
+/// Document schema that this release writes. It also reads older ones.
+const SCHEMA: u32 = 1 + next_schema::OFFSET;
+/// Steps that upgrade the document, from schema 1 on.
+const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 
-/// Save the request. Called before the request is sent, so that no staged deployment lacks a note.
+#[derive(Debug, Serialize, Deserialize)]
+struct RpmOstreeRequest {
+    schema: u32,
+    wanted: ImportRequest,
+}
+
+/// Save the request, durably. Called before the request is sent, so that no staged deployment lacks it.
 pub(crate) fn write_request(root: &Root, wanted: &ImportRequest) -> Result<(), HostError> {
+    let text = own_document::render(&RpmOstreeRequest { schema: SCHEMA, wanted: wanted.clone() });
     let (path, new) = (ManagedPath::constant(REQUEST), ManagedPath::constant(NEW_REQUEST));
-    let text = serde_json::to_vec(wanted).expect("a request has only string keys");
-    atomic_file::write_to_run(root, &path, &new, &text)
+    atomic_file::write(root, &path, &new, &text)
+}
+
+/// Return true if there is a request without a known result. One that cannot be read counts.
+pub(crate) fn is_open(root: &Root) -> Result<bool, HostError> {
+    root.exists(&ManagedPath::constant(REQUEST))
+}
+
+/// Remove the request, durably.
+pub(crate) fn remove_request(root: &Root) -> Result<(), HostError> {
+    let path = ManagedPath::constant(REQUEST);
+    if !is_open(root)? {
+        return Ok(());
+    }
+    atomic_file::remove_if_present(root, &path)?;
+    root.sync(&[path.parent()])
 }
 
 /// Return true if the staged deployment results from the saved request: it has the requested image and
-/// packages, and is locked, unlike deployments of other clients. The note stays, because the transaction
-/// may still be running.
+/// packages, and is locked, unlike deployments of other clients, and this agent has not staged it as its own yet. The
+/// request stays, because the transaction may still be running.
 pub(crate) fn is_staged_by_request(root: &Root, staged: &Deployment) -> bool {
     let bytes = root.read(&ManagedPath::constant(REQUEST), limits::DOCUMENT_BYTES).ok().flatten();
-    let wanted = bytes.and_then(|bytes| serde_json::from_slice::<ImportRequest>(&bytes).ok());
-    staged.locked && wanted.is_some_and(|wanted| wanted.is_in(staged))
+    let request = bytes.and_then(|bytes| own_document::parse(&bytes, SCHEMA, UPGRADES).ok());
+    let is_rpm_ostreeds = staged.locked && staged.staged_in.is_none();
+    is_rpm_ostreeds && request.is_some_and(|request: RpmOstreeRequest| request.wanted.is_in(staged))
 }

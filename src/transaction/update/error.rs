@@ -13,8 +13,8 @@ use crate::transaction::update::space::SpaceError;
 pub enum UpdateError {
     /// The target failed its boot check, or was rolled back from, and is not retried.
     #[error(
-        "{} is blocked: {} (generation {}); apply another configuration, or unblock it with `flameholder retry`",
-        .0.config, .0.reason, .0.generation
+        "{} is blocked: {}{}; apply another configuration, or unblock it with `flameholder retry`",
+        .0.config, .0.reason, of_generation(.0)
     )]
     Blocked(Box<BlockedTarget>),
     /// A new deployment would replace the rollback deployment while the booted generation may still need
@@ -68,6 +68,11 @@ pub enum UpdateError {
         "generation {0} still needs a reboot, although the host was already rebooted for it; see `flameholder plan` and `flameholder verify`"
     )]
     RebootIneffective(GenerationId),
+}
+
+/// Return the generation in parentheses; nothing where none was made.
+fn of_generation(blocked: &BlockedTarget) -> String {
+    blocked.generation.as_ref().map_or_else(String::new, |generation| format!(" (generation {generation})"))
 }
 
 impl UpdateError {

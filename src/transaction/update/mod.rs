@@ -4,6 +4,7 @@
 pub mod error;
 pub(crate) mod extensions;
 pub mod finalize;
+pub(crate) mod interrupted_request;
 pub mod live_update;
 pub mod offline_sysroot;
 pub mod plain_tree;

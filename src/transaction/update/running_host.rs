@@ -2,12 +2,13 @@
 //! deployment receives its configuration at shutdown.
 
 use super::live_update::LiveUpdate;
-use super::{extensions, rollback_pin, stage, sysroot};
+use super::{extensions, interrupted_request, rollback_pin, stage, sysroot};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PENDING, PendingGeneration};
+use crate::core::values::causes::chain;
 use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{ImportedCommit, OsError, Sysroot};
@@ -66,13 +67,12 @@ pub fn prepare<'a>(
             return Ok(RemainingWork::Reboot(StagedUpdate { plan: None, pending }));
         }
     }
-    let imported = import(host, os, &mut draft, target, progress).inspect_err(|error| {
-        if matches!(error, TransactionError::Os(OsError::NoSpace { .. })) {
-            sysroot::clean_up(os, host);
-        }
-    });
-    let imported = imported?;
+    let imported = match import(host, os, &mut draft, target, progress) {
+        Ok(imported) => imported,
+        Err(error) => return Err(import_failed(host, os, target, error)),
+    };
     let digest = imported.as_ref().and_then(|imported| imported.manifest_digest.as_deref());
+    ensure_not_rejected(host, os, target, imported.as_ref())?;
     if let Some(pending) = keep_or_unstage(host, os, waits, target, digest)? {
         return Ok(RemainingWork::Reboot(StagedUpdate { plan: None, pending }));
     }
@@ -89,11 +89,37 @@ pub fn prepare<'a>(
     }
     let pending = stage_checked(host, os, &draft, imported.as_ref(), target, progress)
         .inspect_err(|_| discard_imported(os, imported.as_ref()))?;
+    rpm_ostree_request::remove_request(host)?;
     if supersedes || imported.is_some() {
         // The image and the objects of what was staged or refused before would stay until an update boots.
         sysroot::clean_up(os, host);
     }
     Ok(RemainingWork::Reboot(StagedUpdate { plan: Some(draft.plan), pending: Box::new(pending) }))
+}
+
+/// Leave nothing of a failed import behind, and block a target that rpm-ostreed rejected.
+fn import_failed(
+    host: &LockedHost<'_>,
+    os: &mut dyn Sysroot,
+    target: UpdateTarget<'_>,
+    error: TransactionError,
+) -> TransactionError {
+    match &error {
+        TransactionError::Os(OsError::NoSpace { .. }) => sysroot::clean_up(os, host),
+        TransactionError::Os(rejected @ OsError::Rejected { digest, .. }) => {
+            let reason = chain(rejected);
+            if let Err(error) = blocked::block_rejected(host, target.desired, digest.clone(), &reason) {
+                log::warn!("cannot block {}: {}", target.desired.object.name, chain(&error));
+            }
+        }
+        _ => {}
+    }
+    // Its result is known, unless something is still staged.
+    let is_over = matches!(stage::staged_deployment(os), Ok(None));
+    if is_over && let Err(error) = rpm_ostree_request::remove_request(host) {
+        log::warn!("{}", chain(&error));
+    }
+    error
 }
 
 /// Import the image or packages that the plan needs, with the extensions repository in place.
@@ -105,6 +131,9 @@ fn import(
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Option<ImportedCommit>, TransactionError> {
     if os.layers_packages() && !draft.is_same_os() {
+        if rpm_ostree_request::is_open(host)? {
+            interrupted_request::remove_unchecked_images(os)?;
+        }
         rpm_ostree_request::write_request(host, &draft.import_request())?;
     }
     let _extensions = match draft.extensions_image(target, &*os) {
@@ -199,13 +228,34 @@ fn ensure_confirmed(host: &LockedHost<'_>, found: Option<&FoundPending>) -> Resu
 fn ensure_not_blocked(host: &LockedRoot<'_>, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
     match blocked::load_or_set_aside(host)? {
-        Some(held) if held.blocks(&target.desired.config_hash()) && !is_forced => {
+        Some(held) if target.is_blocked_by(&held) && !is_forced => {
             Err(UpdateError::Blocked(Box::new(held)).into())
         }
+        // The image that the tag names now may be the rejected one, which the import shows.
+        Some(held) if held.rejected_image().is_some() && target.has_unpinned_image() => Ok(()),
         // Another config is desired, so the block no longer applies.
         Some(BlockedTarget { .. }) => Ok(blocked::release(host)?),
         None => Ok(()),
     }
+}
+
+/// Fail if the imported image was rejected before: by another path, nothing would check it.
+fn ensure_not_rejected(
+    host: &LockedHost<'_>,
+    os: &mut dyn Sysroot,
+    target: UpdateTarget<'_>,
+    imported: Option<&ImportedCommit>,
+) -> Result<(), TransactionError> {
+    let Some(held) = blocked::load_or_set_aside(host)? else { return Ok(()) };
+    let digest = imported.and_then(|imported| imported.manifest_digest.as_deref());
+    let is_rejected = held.rejected_image().is_some() && held.rejected_image() == digest;
+    let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
+    // rpm-ostreed has checked what it has staged.
+    if is_rejected && !is_forced && imported.is_some_and(|imported| imported.staged.is_none()) {
+        sysroot::clean_up(os, host);
+        return Err(UpdateError::Blocked(Box::new(held)).into());
+    }
+    Ok(blocked::release(host)?)
 }
 
 /// Return the generation that was staged in this boot and still is. Removes a pending record of another

@@ -11,17 +11,12 @@ use zbus::zvariant::OwnedValue;
 
 use crate::rpm_ostree::client::DaemonHost;
 use crate::rpm_ostree::peers::bus::{Bus, address, fail};
+use crate::rpm_ostree::peers::stranger::Stranger;
 
-#[test]
-fn files_update_bypasses_the_daemon_which_sees_its_deployment() {
-    let fixture =
-        DaemonHost::new(&Faults { refuse: Some("no request is expected".into()), ..Faults::default() });
+/// The deployments as the daemon lists them after a reload.
+fn deployments_of_daemon(fixture: &DaemonHost) -> Vec<HashMap<String, OwnedValue>> {
     let host = &fixture.host;
-    let config = host.config(full_config("one").json());
-    fs::remove_dir_all(host.path("media/images")).unwrap();
-    assert_reboot_requested(&host.apply(&config, None));
-    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
-    let staged = fixture.runtime.block_on(async {
+    fixture.runtime.block_on(async {
         let bus = zbus::connection::Builder::address(address(host).as_str()).unwrap().build().await.unwrap();
         let path = format!("{TOP}/Sysroot");
         let interface = format!("{NAME}.Sysroot");
@@ -36,10 +31,72 @@ fn files_update_bypasses_the_daemon_which_sees_its_deployment() {
         let asked = [interface.clone(), "Deployments".to_owned()];
         let got = call("org.freedesktop.DBus.Properties", "Get", &asked).await;
         let value: OwnedValue = got.body().deserialize().unwrap();
-        let all = Vec::<HashMap<String, OwnedValue>>::try_from(value).unwrap();
-        all.iter().filter(|one| bool::try_from(&one["staged"]).unwrap()).count()
-    });
-    assert_eq!(staged, 1, "the daemon lists the deployment that libostree staged");
+        Vec::try_from(value).unwrap()
+    })
+}
+
+#[test]
+fn files_update_bypasses_the_daemon_which_sees_its_deployment() {
+    let fixture =
+        DaemonHost::new(&Faults { refuse: Some("no request is expected".into()), ..Faults::default() });
+    let host = &fixture.host;
+    let config = host.config(full_config("one").json());
+    fs::remove_dir_all(host.path("media/images")).unwrap();
+    let staged = || {
+        let all = deployments_of_daemon(&fixture);
+        let staged: Vec<_> = all.iter().filter(|one| bool::try_from(&one["staged"]).unwrap()).collect();
+        assert_eq!(staged.len(), 1, "the daemon lists the deployment that libostree staged");
+        staged[0].contains_key("finalization-locked")
+    };
+    let stage = ["flameholder", "apply", "--desired", &config, "--reboot", "never"];
+    host.run_ok(stage);
+    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
+    assert!(staged(), "the daemon shows the lock");
+    let shown = host.run_ok(["flameholder", "status"]);
+    assert!(shown.contains("(staged, locked)") && shown.contains("(boots next, booted"), "{shown}");
+    assert_reboot_requested(&host.apply(&config, None));
+    assert!(!staged(), "the daemon reads the deployments again");
+    let shown = host.run_ok(["flameholder", "status"]);
+    assert!(shown.contains("(boots next, staged)"), "{shown}");
+}
+
+#[test]
+fn reason_of_a_rollback_by_rpm_ostree_names_it() {
+    let (host, _) = crate::boot_menu::two_after_one();
+    let bus = Bus::start_for_tests(&host, 60_000);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (success, text) =
+        runtime.block_on(async { Stranger::connect_to(&host).await.roll_back(&host).await });
+    assert!(success, "{text}");
+    drop(bus);
+    host.reboot();
+    assert_config(&host, "one", "two");
+    let reason = host.status()["blocked"]["reason"].clone();
+    assert!(reason.as_str().unwrap().contains("as `rpm-ostree rollback` does"), "{reason}");
+}
+
+/// An overlay of the initramfs (`rpm-ostree initramfs-etc`) belongs to a deployment.
+#[test]
+fn rollback_takes_the_overlay_of_its_target() {
+    let host = Host::install(Os::new(1));
+    fs::write(host.path("media/overlay"), "an initramfs").unwrap();
+    let deploy = ["ostree", "admin", "deploy", "--os=fedora-coreos"];
+    let commit = host.booted().id().0;
+    host.run_ok([&deploy[..], &["--overlay-initrd=/run/media/overlay", &commit]].concat());
+    host.reboot();
+    host.update(&host.config(full_config("one").json()), None);
+    let overlays = host.booted().overlays;
+    assert_eq!(overlays.len(), 1, "an update keeps it");
+    // Another program deploys the same commit without it, and generation two is based on that.
+    host.run_ok([&deploy[..], &["--no-merge", &commit]].concat());
+    host.run_ok(["ostree", "admin", "pin", "1"]);
+    host.reboot();
+    host.update(&host.config(full_config("two").json()), None);
+    assert_eq!(host.booted().overlays, Vec::<String>::new());
+    assert_reboot_requested(&host.run(["flameholder", "rollback"]));
+    host.reboot();
+    assert_config(&host, "one", "two");
+    assert_eq!(host.booted().overlays, overlays);
 }
 
 #[test]

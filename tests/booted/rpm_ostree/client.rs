@@ -53,7 +53,7 @@ impl DaemonHost {
     /// A request for the image of version 2.
     pub(crate) fn rebase(&self) -> LayerRequest {
         let base = LayerBase::Image(self.image.parse().unwrap());
-        LayerRequest { base, change: LayeringChange::default(), registers_driver: false }
+        LayerRequest { base, change: LayeringChange::default() }
     }
 
     /// Sends the request once. Returns the outcome and the events received before it.
@@ -97,7 +97,7 @@ impl DaemonHost {
 
 /// A request that changes nothing.
 pub(crate) fn unchanged() -> LayerRequest {
-    LayerRequest { base: LayerBase::BootedCommit, change: LayeringChange::default(), registers_driver: false }
+    LayerRequest { base: LayerBase::BootedCommit, change: LayeringChange::default() }
 }
 
 /// `true` where one of the events is a message with this text.

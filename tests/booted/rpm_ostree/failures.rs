@@ -2,6 +2,7 @@
 
 use osimage::Os;
 use rpmostreed::{Die, Faults};
+use serde_json::Value;
 use testbed::booted::config::{assert_config, full_config};
 use testbed::booted::host::{Host, assert_reboot_requested};
 
@@ -48,8 +49,8 @@ fn fails_with(text: &str) -> Faults {
     Faults { fail: Some(text.to_owned()), ..Faults::default() }
 }
 
-fn dies_at(die: Die) -> Faults {
-    Faults { die: Some(die), ..Faults::default() }
+fn dies_once_at(die: Die) -> Faults {
+    Faults { die: Some(die), die_once: true, ..Faults::default() }
 }
 
 #[test]
@@ -86,20 +87,73 @@ fn result_before_the_reply_is_received() {
 
 #[test]
 fn daemon_death_after_staging_is_tolerated() {
-    ensure_survived(&dies_at(Die::BeforeFinished));
+    ensure_survived(&dies_once_at(Die::AfterStaging));
+    ensure_survived(&dies_once_at(Die::BeforeFinished));
+}
+
+/// rpm-ostreed runs a program of the new OS after it has staged it, and leaves it staged where that fails.
+#[test]
+fn rejected_image_is_removed_and_not_tried_again_until_retry() {
+    let host = Host::install(Os::new(1));
+    let config = host.config(full_config("one").json());
+    let broken = host.image(&Os::new(2).broken());
+    let bus = Bus::start(&host);
+    let refs =
+        || host.run_ok(["ostree", "refs", "--repo=/sysroot/ostree/repo", "--list", "ostree/container/image"]);
+    let before = refs();
+    let rejected = host.apply(&config, Some(&broken));
+    assert_eq!(rejected.code, Some(1), "{rejected:?}");
+    for words in ["rejects", "Sanity-checking final rootfs", "flameholder retry"] {
+        assert!(rejected.stderr.contains(words), "{words}: {rejected:?}");
+    }
+    assert!(!host.is_staged(), "{rejected:?}");
+    assert_eq!(refs(), before, "its image would be deployed without a check");
+    // Neither the same command nor another config with that image deploys it, by rpm-ostreed or without.
+    let other = host.config(full_config("two").json());
+    for (config, backend, words) in [
+        (&config, "libostree", "is blocked: rpm-ostreed rejects"),
+        (&other, "libostree", "is blocked: rpm-ostreed rejects"),
+        // A tag may name another image by now.
+        (&other, "auto", "error: rpm-ostreed rejects"),
+    ] {
+        let command =
+            ["flameholder", "apply", "--desired", config, "--os-image", &broken, "--os-backend", backend];
+        let blocked = host.run(command);
+        assert_eq!(blocked.code, Some(1), "{blocked:?}");
+        assert!(blocked.stderr.contains(words), "{blocked:?}");
+        assert!(!host.is_staged(), "{blocked:?}");
+    }
+    let status = host.status();
+    assert_eq!((&status["blocked"]["attempts"], &status["blocked"]["generation"]), (&1.into(), &Value::Null));
+    let printed = host.run_ok(["flameholder", "status"]);
+    assert!(printed.contains("Sanity-checking final rootfs"), "{printed}");
+    host.run_ok(["flameholder", "retry"]);
+    let again = host.apply(&config, Some(&broken));
+    assert!(again.stderr.contains("error: rpm-ostreed rejects"), "{again:?}");
+    // Another image of that tag is no retry.
+    let good = host.image(&Os::new(2));
+    ensure_updated(&host, bus, &config, &good);
 }
 
 #[test]
-fn request_is_repeated_without_driver_registration() {
-    let (host, bus, [config, image]) = faulty(&Faults::default());
-    let apply = ["flameholder", "apply", "--desired", &config, "--os-image", &image];
-    // The variable says that a unit runs; the stand-in finds no such unit.
-    let outcome = host.run([&["env", "INVOCATION_ID=0123456789abcdef0123456789abcdef"], &apply[..]].concat());
-    assert_reboot_requested(&outcome);
-    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 2, "{outcome:?}");
-    drop(bus);
-    host.reboot();
-    assert_config(&host, "one", "two");
+fn daemon_death_between_staging_and_check_is_no_success() {
+    let (host, bus, [config, image]) = faulty(&Faults { die: Some(Die::AfterStaging), ..Faults::default() });
+    let outcome = host.apply(&config, Some(&image));
+    assert_eq!(outcome.code, Some(1), "each transaction dies: {outcome:?}");
+    assert!(!host.is_staged(), "{outcome:?}");
+    fail(&host, &Faults::default());
+    ensure_updated(&host, bus, &config, &image);
+}
+
+#[test]
+fn cancellation_between_staging_and_check_is_no_success() {
+    let (host, bus, [config, image]) = faulty(&Faults { cancelled_late: true, ..Faults::default() });
+    let outcome = host.apply(&config, Some(&image));
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    assert!(outcome.stderr.contains("cancelled by another program"), "{outcome:?}");
+    assert!(!host.is_staged(), "{outcome:?}");
+    fail(&host, &Faults::default());
+    ensure_updated(&host, bus, &config, &image);
 }
 
 /// rpm-ostreed pulls through the same skopeo, so that the check comes before its transaction.

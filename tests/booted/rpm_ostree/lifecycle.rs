@@ -14,13 +14,16 @@ const SLOW: Faults = Faults {
     fail: None,
     refuse: None,
     slow: 10_000,
+    slow_layers: 0,
     die: None,
+    die_once: false,
     die_at: None,
     early_result: false,
     linger: 0,
     mute: false,
     deaf: false,
     lie: false,
+    cancelled_late: false,
 };
 
 fn slow(milliseconds: u64) -> Faults {
@@ -58,7 +61,7 @@ fn running_transaction_outlives_its_caller_and_is_waited_for() {
 fn transaction_is_cancelled_by_its_caller() {
     let fixture = DaemonHost::new(&SLOW);
     fixture.runtime.block_on(async {
-        let (outcome, _) = fixture.request_until_first_event(&unchanged()).await;
+        let (outcome, _) = fixture.request_until_first_event(&fixture.rebase()).await;
         assert_eq!(outcome.unwrap(), RpmOstreeOutcome::Cancelled(CancelledBy::Caller));
         // The cancelled transaction does not obstruct the next one.
         crate::rpm_ostree::peers::bus::fail(&fixture.host, &Faults::default());

@@ -86,8 +86,12 @@ fn until(is_so: impl Fn() -> bool) {
 
 /// A host on which a transaction takes three seconds.
 fn slow() -> (Host, Bus, String, String) {
+    slow_update_to(&Os::new(2))
+}
+
+fn slow_update_to(os: &Os) -> (Host, Bus, String, String) {
     let host = Host::install(Os::new(1));
-    let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
+    let (config, image) = (host.config(full_config("one").json()), host.image(os));
     let bus = Bus::start(&host);
     fail(&host, &Faults { slow: 3000, ..Faults::default() });
     (host, bus, config, image)
@@ -95,7 +99,11 @@ fn slow() -> (Host, Bus, String, String) {
 
 /// The same after `apply` was killed. The daemon continues without it and holds the sysroot lock.
 fn killed_while_waiting() -> (Host, Bus, String, String) {
-    let (host, bus, config, image) = slow();
+    killed_while_waiting_for(&Os::new(2))
+}
+
+fn killed_while_waiting_for(os: &Os) -> (Host, Bus, String, String) {
+    let (host, bus, config, image) = slow_update_to(os);
     let running = BackgroundApply::start(&host, &config, &image);
     until_started(&host);
     running.signal(Signal::KILL);
@@ -252,4 +260,62 @@ fn idle_daemon_is_started_again() {
             }
         }
     });
+}
+
+#[test]
+fn recovery_takes_back_an_interrupted_request() {
+    let (host, bus, config, image) = staged_for_killed_client();
+    let images = || {
+        let refs = ["ostree", "refs", "--repo=/sysroot/ostree/repo", "--list", "ostree/container/image"];
+        host.run_ok(refs).lines().count()
+    };
+    let before = images();
+    let recovered = host.run(["flameholder", "recover"]);
+    assert_eq!(recovered.code, Some(0), "{recovered:?}");
+    assert!(recovered.stderr.contains("which rpm-ostreed staged for an interrupted update"), "{recovered:?}");
+    assert!(!host.is_staged() && images() < before, "{recovered:?}");
+    assert!(!host.var("lib/flameholder/rpm-ostree-request").exists());
+    ensure_updated(&host, bus, &config, &image);
+}
+
+#[test]
+fn held_lock_is_waited_for_and_its_holder_is_named() {
+    let (host, bus, config, image) = slow();
+    fail(&host, &Faults::default());
+    // In one process namespace: the holder is found in /proc.
+    let script = format!(
+        "{}=/sysroot/ostree/lock {} & until test -e /run/held; do sleep 0.05; done
+        flameholder apply --desired {config} --os-image {image} 2> /run/errors & applied=$!
+        until grep -q 'held by' /run/errors; do sleep 0.05; done
+        rm /run/held; wait $applied; code=$?; cat /run/errors >&2; exit $code",
+        daemon::LOCK_VARIABLE,
+        daemon::command(0, None)[2..].join(" "),
+    );
+    let outcome = host.run(["sh", "-c", &script]);
+    assert_reboot_requested(&outcome);
+    let line = outcome.stderr.lines().find(|line| line.contains("held by")).unwrap();
+    assert!(line.contains("waiting for the lock of /, held by rpm-ostreed (process "), "{outcome:?}");
+    drop(bus);
+    host.reboot();
+    assert_config(&host, "one", "two");
+}
+
+/// The agent does not hear that rpm-ostreed rejects what it has staged.
+#[test]
+fn image_of_an_interrupted_request_is_checked_again_after_a_power_cut() {
+    let (host, bus, config, image) = killed_while_waiting_for(&Os::new(2).broken());
+    until(|| host.is_staged());
+    until(|| !socket(&host).exists());
+    drop(bus);
+    host.power_cut();
+    host.boot();
+    assert!(!host.is_staged());
+    let bus = Bus::start(&host);
+    fail(&host, &Faults::default());
+    let rejected = host.apply(&config, Some(&image));
+    assert!(rejected.stderr.contains("Sanity-checking final rootfs"), "{rejected:?}");
+    assert!(!host.var("lib/flameholder/rpm-ostree-request").exists() && !host.is_staged(), "{rejected:?}");
+    let good = host.image(&Os::new(2));
+    host.run_ok(["flameholder", "retry"]);
+    ensure_updated(&host, bus, &config, &good);
 }

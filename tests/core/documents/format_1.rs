@@ -142,7 +142,7 @@ fn blocked() -> BlockedTarget {
         config: "rendered-worker-2".into(),
         config_hash: digest("config").to_string().into(),
         image_digest: Some(digest("image").to_string()),
-        generation: generation(),
+        generation: Some(generation()),
         reason: "boot check did not pass within 600 seconds: 10-app".to_owned(),
         attempts: 2,
     }

@@ -11,6 +11,7 @@
 mod agent;
 mod canonical;
 mod image;
+mod programs;
 mod remove;
 mod sysroot;
 mod tree;

@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::agent::ShippedAgent;
-use crate::units;
+use crate::{programs, units};
 
 /// Size of the generated kernel and initramfs, in bytes.
 const KERNEL_SIZE: usize = 8 * 1024;
@@ -49,6 +49,7 @@ pub struct Os {
     number: u32,
     selinux: Option<PolicyPaths>,
     bootable: bool,
+    broken: bool,
     /// Directories in `/` that are links to `/var`, besides the usual ones.
     links: Vec<&'static str>,
     agent: Option<ShippedAgent>,
@@ -57,7 +58,7 @@ pub struct Os {
 impl Os {
     #[must_use]
     pub fn new(number: u32) -> Self {
-        Self { number, selinux: None, bootable: true, links: Vec::new(), agent: None }
+        Self { number, selinux: None, bootable: true, broken: false, links: Vec::new(), agent: None }
     }
 
     /// Add a small SELinux policy, sufficient to look up labels.
@@ -76,6 +77,12 @@ impl Os {
     #[must_use]
     pub fn without_kernel(self) -> Self {
         Self { bootable: false, ..self }
+    }
+
+    /// Make `/usr/bin/true` fail, by which rpm-ostreed rejects an image after it has staged it.
+    #[must_use]
+    pub fn broken(self) -> Self {
+        Self { broken: true, ..self }
     }
 
     /// Link a directory in `/` to one in `/var`.
@@ -126,6 +133,7 @@ impl Os {
         }
         write(root, "usr/etc/shadow", SHADOW.as_bytes(), 0)?;
         write(root, "usr/etc/gshadow", GSHADOW.as_bytes(), 0)?;
+        write(root, "usr/bin/true", &programs::exiting_with(u8::from(self.broken)), 0o755)?;
         if self.bootable {
             let modules = format!("usr/lib/modules/{}", self.kernel());
             write(root, &format!("{modules}/vmlinuz"), &self.noise(1), 0o755)?;
@@ -237,7 +245,12 @@ const GSHADOW: &str = "root:::\nwheel:::core\ncore:::\n";
 const CHRONY: &str =
     "pool 2.fedora.pool.ntp.org iburst\ndriftfile /var/lib/chrony/drift\nmakestep 1.0 3\nrtcsync\n";
 
-const FILES: [(&str, &str); 14] = [
+const FILES: [(&str, &str); 15] = [
+    // The stand-in for rpm-ostreed reads it in place of an RPM database.
+    (
+        "usr/share/packages.list",
+        "chrony\nkernel\nkernel-core\nkernel-modules\nkernel-modules-core\nkernel-modules-extra\nsystemd\n",
+    ),
     (
         "usr/etc/passwd",
         "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",

@@ -1,5 +1,6 @@
 //! Active transaction: created, started, or finished with peers still connected.
 
+use std::collections::HashMap;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,8 +11,10 @@ use ostree_ext::gio::Cancellable;
 use ostree_ext::prelude::CancellableExt as _;
 use tokio::net::UnixListener;
 use tokio::sync::{Notify, mpsc};
+use zbus::zvariant::Value;
 use zbus::{Connection, MessageStream};
 
+use crate::daemon::Daemon;
 use crate::faults::{Die, Faults, boundary};
 use crate::transaction::{INTERFACE, TransactionObject};
 
@@ -22,6 +25,8 @@ const LINGER: Duration = Duration::from_secs(30);
 #[derive(Debug, Clone)]
 pub(crate) enum Said {
     Title(String),
+    /// The deployments have changed. Not a signal of the transaction.
+    Reload,
     Message(String),
     TaskBegin(String),
     TaskEnd(String),
@@ -62,6 +67,7 @@ struct State {
 
 impl Active {
     pub(crate) fn new(
+        title: &str,
         call: (&str, &str, &str),
         parameters: String,
         client: String,
@@ -70,7 +76,7 @@ impl Active {
         cancellable: Cancellable,
     ) -> Self {
         let state = State {
-            title: "new-deployment".to_owned(),
+            title: title.to_owned(),
             start: Some(start),
             is_started: false,
             finished: None,
@@ -136,15 +142,21 @@ impl Active {
     }
 
     /// Forward the progress of the work to every connected peer.
-    pub(crate) async fn speak(self: Arc<Self>, mut said: mpsc::UnboundedReceiver<Said>) {
+    pub(crate) async fn speak(self: Arc<Self>, daemon: Arc<Daemon>, mut said: mpsc::UnboundedReceiver<Said>) {
         while let Some(said) = said.recv().await {
+            if matches!(said, Said::Reload) {
+                if let Err(error) = daemon.reload_changed().await {
+                    eprintln!("reading the deployments: {error:#}");
+                }
+                continue;
+            }
             if Faults::load(&self.faults).mute {
                 continue;
             }
             match &said {
                 Said::Title(title) => self.state().title.clone_from(title),
                 Said::Finished(success, text) => {
-                    Faults::load(&self.faults).reach(Die::BeforeFinished);
+                    Faults::load(&self.faults).reach(&self.faults, Die::BeforeFinished);
                     self.state().finished = Some((*success, text.clone()));
                 }
                 _ => {}
@@ -171,7 +183,7 @@ impl Active {
             tokio::select! {
                 accepted = listener.accept() => {
                     if let Ok((stream, _)) = accepted {
-                        Faults::load(&self.faults).reach(Die::BeforeStart);
+                        Faults::load(&self.faults).reach(&self.faults, Die::BeforeStart);
                         tokio::spawn(Arc::clone(&self).serve(stream));
                     }
                 }
@@ -230,7 +242,12 @@ pub(crate) fn bind(socket: &std::path::Path) -> std::io::Result<UnixListener> {
 pub(crate) async fn tell(peer: &Connection, said: &Said) {
     let none = None::<&str>;
     let told = match said {
-        Said::Title(_) => return,
+        Said::Reload => return,
+        Said::Title(title) => {
+            let changed = (INTERFACE, HashMap::from([("Title", Value::from(title))]), Vec::<&str>::new());
+            peer.emit_signal(none, "/", "org.freedesktop.DBus.Properties", "PropertiesChanged", &changed)
+                .await
+        }
         Said::Message(text) => peer.emit_signal(none, "/", INTERFACE, "Message", text).await,
         Said::TaskBegin(text) => peer.emit_signal(none, "/", INTERFACE, "TaskBegin", text).await,
         Said::TaskEnd(text) => peer.emit_signal(none, "/", INTERFACE, "TaskEnd", text).await,

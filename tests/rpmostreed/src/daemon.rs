@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::Context as _;
 use futures_lite::StreamExt as _;
@@ -40,6 +40,8 @@ struct State {
     idle_since: Instant,
     /// Deployments at the last reload of the sysroot.
     deployments: Vec<deployments::Described>,
+    /// Time of the sysroot's last change at that reload.
+    changed: SystemTime,
     stateroot: Option<String>,
 }
 
@@ -60,6 +62,7 @@ pub(crate) async fn serve(options: &Options) -> anyhow::Result<()> {
         clients: HashMap::new(),
         idle_since: Instant::now(),
         deployments: looked.deployments,
+        changed: deployments::changed()?,
         stateroot: looked.booted.clone(),
     };
     let daemon = Arc::new(Daemon {
@@ -167,21 +170,46 @@ impl Daemon {
         self.state().active.clone()
     }
 
-    /// Reload the sysroot and signal its deployments.
+    /// Read the deployments again if the sysroot was changed, by the time that libostree's writers set, and signal them.
+    /// A change of another program that sets no time stays unseen.
     pub(crate) async fn reload(&self) -> anyhow::Result<()> {
+        if self.state().changed == deployments::changed()? {
+            return Ok(());
+        }
+        self.reload_changed().await
+    }
+
+    /// Read the deployments again, and signal them.
+    pub(crate) async fn reload_changed(&self) -> anyhow::Result<()> {
+        let changed = deployments::changed()?;
         let looked = deployments::look()?;
+        let default = Value::from(looked.deployments.first().cloned().unwrap_or_default());
         let described = Value::from(looked.deployments.clone());
-        self.state().deployments = looked.deployments;
-        self.tell("Deployments", described).await;
+        let stateroot = {
+            let mut state = self.state();
+            state.deployments = looked.deployments;
+            state.changed = changed;
+            state.stateroot.clone().unwrap_or_default()
+        };
+        self.tell(&path_of(&stateroot), "OS", HashMap::from([("DefaultDeployment", default)])).await;
+        self.tell_of_sysroot(HashMap::from([("Deployments", described)])).await;
         Ok(())
     }
 
-    async fn tell(&self, property: &str, value: Value<'_>) {
-        let interface = format!("{NAME}.Sysroot");
-        let changed = HashMap::from([(property, value)]);
-        let body = (interface.as_str(), changed, Vec::<&str>::new());
+    /// Signal the active transaction, or its end.
+    async fn tell_active(&self, address: &str, active: (&str, &str, &str)) {
+        let changed =
+            [("ActiveTransactionPath", Value::from(address)), ("ActiveTransaction", Value::from(active))];
+        self.tell_of_sysroot(HashMap::from(changed)).await;
+    }
+
+    async fn tell_of_sysroot(&self, changed: HashMap<&str, Value<'_>>) {
+        self.tell(&format!("{TOP}/Sysroot"), "Sysroot", changed).await;
+    }
+
+    async fn tell(&self, path: &str, interface: &str, changed: HashMap<&str, Value<'_>>) {
+        let body = (format!("{NAME}.{interface}"), changed, Vec::<&str>::new());
         let properties = "org.freedesktop.DBus.Properties";
-        let path = format!("{TOP}/Sysroot");
         let none = None::<&str>;
         drop(self.connection.emit_signal(none, path, properties, "PropertiesChanged", &body).await);
     }
@@ -189,7 +217,7 @@ impl Daemon {
     /// Make a transaction of a call, or return the active one if its call is equal.
     pub(crate) async fn begin(self: &Arc<Self>, call: Call<'_>, work: Work) -> Result<String, Refusal> {
         self.boundary();
-        self.faults().reach(Die::AtCall);
+        self.faults().reach(self.faults_path(), Die::AtCall);
         if let Some(text) = self.faults().refuse {
             return Err(Refusal::failed(text));
         }
@@ -205,6 +233,7 @@ impl Daemon {
                 Err(Refusal::busy(text))
             };
         }
+        let title = work.title_of_creation();
         let (start, started) = std::sync::mpsc::channel();
         let (say, said) = mpsc::unbounded_channel::<Said>();
         let (locked, is_locked) = oneshot::channel();
@@ -220,18 +249,18 @@ impl Daemon {
         let client = self.describe(&call.sender);
         let names = (call.method, call.sender.as_str(), call.path.as_str());
         let faults = self.faults_path().to_owned();
-        let active = Arc::new(Active::new(names, call.parameters, client, faults, start, cancellable));
+        let active = Arc::new(Active::new(title, names, call.parameters, client, faults, start, cancellable));
         let listener =
             active::bind(&self.options.socket).map_err(|error| Refusal::failed(error.to_string()))?;
         self.state().active = Some(Arc::clone(&active));
-        tokio::spawn(Arc::clone(&active).speak(said));
+        tokio::spawn(Arc::clone(&active).speak(Arc::clone(self), said));
+        self.tell_active(&self.address(), names).await;
         let (daemon, socket) = (Arc::clone(self), self.options.socket.clone());
         tokio::spawn(async move {
             Arc::clone(&active).listen(socket, listener).await;
             daemon.state().active = None;
-            daemon.tell("ActiveTransactionPath", Value::from("")).await;
+            daemon.tell_active("", ("", "", "")).await;
         });
-        self.tell("ActiveTransactionPath", Value::from(self.address())).await;
         self.boundary();
         Ok(self.address())
     }

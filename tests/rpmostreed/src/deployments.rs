@@ -1,6 +1,8 @@
 //! Deployments in the form that the daemon reports.
 
 use std::collections::HashMap;
+use std::path::Path;
+use std::time::SystemTime;
 
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::container::store;
@@ -9,6 +11,7 @@ use ostree_ext::{glib, ostree};
 use zbus::zvariant::{OwnedValue, Value};
 
 use crate::layering;
+use crate::work::LOCK;
 
 pub(crate) type Described = HashMap<String, OwnedValue>;
 
@@ -29,6 +32,11 @@ pub(crate) fn look() -> anyhow::Result<Looked> {
     let booted = sysroot.booted_deployment().map(|booted| booted.osname().to_string());
     let deployments = deployments.iter().map(|one| describe(&sysroot, one)).collect::<anyhow::Result<_>>()?;
     Ok(Looked { deployments, stateroots, booted })
+}
+
+/// Return the time of the sysroot's last change, which libostree sets on its directory of deployments.
+pub(crate) fn changed() -> anyhow::Result<SystemTime> {
+    Ok(std::fs::metadata("/ostree/deploy")?.modified()?)
 }
 
 fn describe(sysroot: &ostree::Sysroot, deployment: &ostree::Deployment) -> anyhow::Result<Described> {
@@ -57,6 +65,10 @@ fn describe(sysroot: &ostree::Sysroot, deployment: &ostree::Deployment) -> anyho
         }
     } else if let Ok(reference) = origin.string("origin", "refspec") {
         entries.push(("origin", reference.to_string().into()));
+    }
+    // The daemon looks for the file alone, not for the lock in the file of the staged deployment.
+    if deployment.is_staged() && Path::new(LOCK).exists() {
+        entries.push(("finalization-locked", true.into()));
     }
     entries.push(("osname", osname.into()));
     entries.push(("checksum", checksum.into()));

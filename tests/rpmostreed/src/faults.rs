@@ -16,8 +16,12 @@ pub struct Faults {
     pub refuse: Option<String>,
     /// Least duration of a transaction, in milliseconds.
     pub slow: u64,
+    /// Time that each layer takes, in milliseconds.
+    pub slow_layers: u64,
     /// Place at which the daemon is killed, each time.
     pub die: Option<Die>,
+    /// Kill it at that place once.
+    pub die_once: bool,
     /// Number of messages since the start at which the daemon is killed, once; the file with all faults is
     /// removed.
     pub die_at: Option<u64>,
@@ -31,6 +35,8 @@ pub struct Faults {
     pub deaf: bool,
     /// Report success without doing anything.
     pub lie: bool,
+    /// Take a cancellation of the transaction into account after it has staged its deployment.
+    pub cancelled_late: bool,
 }
 
 /// Place at which the daemon is killed.
@@ -45,6 +51,8 @@ pub enum Die {
     BeforeStart,
     /// Between pulling and staging.
     Midway,
+    /// Between staging and the check of what was staged.
+    AfterStaging,
     /// After the work, before any peer is notified.
     BeforeFinished,
 }
@@ -58,8 +66,12 @@ impl Faults {
     }
 
     /// Kill the process if the faults name this place.
-    pub fn reach(&self, place: Die) {
+    pub(crate) fn reach(&self, path: &Path, place: Die) {
         if self.die == Some(place) {
+            if self.die_once {
+                // The next process must have no faults.
+                let _ = std::fs::remove_file(path);
+            }
             die();
         }
     }

@@ -5,6 +5,26 @@
 //! layering adds that file to the commit.
 //!
 //! [`Faults`] are read from a file at each call, so that a test can turn a fault on and off.
+//!
+//! What it does as the real daemon (2026.2) does, where a kinder stand-in would hide faults of its clients. Tests are below
+//! `tests/booted/rpm_ostree`; `recordings` repeats recorded sessions of the real one.
+//!
+//! | behaviour | in rpm-ostree's source | test |
+//! |---|---|---|
+//! | `skip-purge` without a new image is an error of the transaction, before it has a title | `src/daemon/rpmostreed-transaction-types.cxx`, conflicting options of a deployment | `recordings::skip_purge_without_an_image_is_refused`, `beside::unmoved_tag_changes_nothing` |
+//! | the new OS is checked after it is staged: where `/usr/bin/true` of it fails, so does the transaction, and the locked deployment stays | `rpmostree_deployment_sanitycheck_true` | `failures::rejected_image_is_removed_and_not_tried_again_until_retry`, `recordings::rejected_image_stays_staged` |
+//! | the daemon dies between staging and check; a cancellation comes there | the same | `failures::daemon_death_between_staging_and_check_is_no_success`, `failures::cancellation_between_staging_and_check_is_no_success` |
+//! | a transaction whose client is gone goes on | `src/daemon/rpmostreed-transaction.cxx` | `recordings::transaction_outlives_its_owner`, `meddling::recovery_takes_back_an_interrupted_request` |
+//! | `finalization-locked` is shown by the lock file alone, and only after a change of the sysroot's time is it looked for | `deployment_populate_variant` in `rust/src/daemon.rs`; `ostree_sysroot_load_if_changed` | `beside::files_update_bypasses_the_daemon_which_sees_its_deployment` |
+//! | `Package/capability '…' is already requested` and `… is not currently requested` | the package lists of the origin | `recordings::package_is_not_added_twice`, `recordings::package_that_was_not_requested_is_named` |
+//! | a package that the image does not have is not removed: `Package "…" not found` | the sysroot upgrader, before it layers | `recordings::override_of_a_missing_package_is_refused` |
+//! | tasks are numbered where they begin, and end with `done` alone | `rust/src/sysroot_upgrade.rs` | `recordings::rebase_is_followed` |
+//! | the same reference again is an error | `change_origin_refspec` in `src/daemon/rpmostreed-transaction-types.cxx` | `recordings::same_image_is_refused_and_upgrade_finds_nothing` |
+//! | a held sysroot lock is an error at once; another client is refused, or joins an equal call | `src/daemon/rpmostreed-transaction-monitor.cxx` | `recordings::held_lock_is_an_error_at_once`, `recordings::second_client_is_refused_or_joins` |
+//! | any client cancels | the transaction's socket, which is open to all users | `recordings::another_client_cancels`, `meddling` |
+//!
+//! The packages of an image are listed in its `usr/share/packages.list`, in place of an RPM database, so the real daemon
+//! accepts the test images, and layers nothing onto them.
 
 mod active;
 mod daemon;

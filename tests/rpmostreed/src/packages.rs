@@ -15,6 +15,25 @@ const CACHE: &str = "/var/cache/rpm-ostree-double";
 /// Folder of the packages in an image.
 const INSTALLED: &str = "usr/share/packages";
 
+/// List of the packages in an image, one per line.
+const LIST: &str = "usr/share/packages.list";
+
+/// Refuse to remove packages that the image does not have.
+pub(crate) fn ensure_installed(repo: &ostree::Repo, base: &str, removed: &[String]) -> anyhow::Result<()> {
+    if removed.is_empty() {
+        return Ok(());
+    }
+    let (root, _) = repo.read_commit(base, Cancellable::NONE)?;
+    let list = root.resolve_relative_path(LIST);
+    let text =
+        list.load_contents(Cancellable::NONE).with_context(|| format!("reading {LIST} of the image"))?.0;
+    let text = String::from_utf8_lossy(&text);
+    for package in removed {
+        anyhow::ensure!(text.lines().any(|line| line == package), "Package \"{package}\" not found");
+    }
+    Ok(())
+}
+
 /// Commit of `base` with layered packages; `base` if there are none.
 pub(crate) fn lay(
     repo: &ostree::Repo,

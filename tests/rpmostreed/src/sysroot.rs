@@ -23,7 +23,7 @@ pub(crate) struct SysrootObject {
 impl SysrootObject {
     fn register_client(&self, options: HashMap<String, OwnedValue>, #[zbus(header)] header: Header<'_>) {
         self.daemon.boundary();
-        self.daemon.faults().reach(Die::AtRegister);
+        self.daemon.faults().reach(self.daemon.faults_path(), Die::AtRegister);
         let id = Dict(options).text("id").unwrap_or_default();
         self.daemon.register(header.sender().map_or("", |sender| sender.as_str()), &id);
         self.daemon.boundary();

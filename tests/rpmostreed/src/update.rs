@@ -1,7 +1,12 @@
 //! New deployments: another image, other packages, or both.
 
+use std::process::{Command, Stdio};
+
+use anyhow::Context as _;
+use ostree_ext::container::OstreeImageReference as ImageReference;
 use ostree_ext::container::deploy::ORIGIN_CONTAINER;
 use ostree_ext::gio::Cancellable;
+use ostree_ext::prelude::{CancellableExt as _, FileExt as _};
 use ostree_ext::{glib, ostree};
 
 use crate::active::Said;
@@ -23,6 +28,7 @@ pub(crate) struct Update {
     pub(crate) remove: Vec<String>,
     pub(crate) reset: Vec<String>,
     pub(crate) no_pull_base: bool,
+    pub(crate) skip_purge: bool,
     pub(crate) lock: bool,
     pub(crate) idempotent: bool,
     pub(crate) allow_downgrade: bool,
@@ -40,6 +46,7 @@ impl Update {
             remove: modifiers.list("override-remove-packages"),
             reset: modifiers.list("override-reset-packages"),
             no_pull_base: options.flag("no-pull-base"),
+            skip_purge: options.flag("skip-purge"),
             lock: options.flag("lock-finalization"),
             idempotent: options.flag("idempotent-layering"),
             allow_downgrade: options.flag("allow-downgrade"),
@@ -48,22 +55,39 @@ impl Update {
         }
     }
 
-    pub(crate) fn title(&self) -> &str {
-        match &self.title {
-            Some(title) => title,
-            None if self.no_pull_base && self.install.is_empty() => "uninstall",
-            None if self.no_pull_base => "install",
-            None if self.refspec.is_some() => "rebase",
-            None => "upgrade",
+    /// Title of the transaction once it has begun.
+    pub(crate) fn title(&self) -> String {
+        if let Some(title) = &self.title {
+            return title.clone();
         }
+        let has_overrides = !self.remove.is_empty() || !self.reset.is_empty();
+        let title = match self {
+            Self { refspec: Some(_), .. } => "rebase",
+            Self { no_pull_base: false, .. } => "upgrade",
+            Self { install, .. } if !install.is_empty() => "install",
+            _ if has_overrides => "override",
+            _ => "uninstall",
+        };
+        let counted = [("uninstall", self.uninstall.len()), ("install", self.install.len())];
+        let counted = counted.into_iter().filter(|(_, count)| *count > 0);
+        counted.fold(title.to_owned(), |title, (what, count)| format!("{title}; {what}: {count}"))
+    }
+
+    /// Refuse options that exclude each other, before the transaction has a title.
+    pub(crate) fn ensure_consistent(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            !(self.no_pull_base && self.refspec.is_some()),
+            "Can't specify no-pull-base if setting a new refspec or revision"
+        );
+        anyhow::ensure!(
+            !self.skip_purge || self.refspec.is_some(),
+            "Can't specify skip-purge if not setting a new refspec"
+        );
+        Ok(())
     }
 }
 
 pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Update) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        !(update.no_pull_base && update.refspec.is_some()),
-        "Can't specify no-pull-base if setting a new refspec or revision"
-    );
     if update.driver.is_some() && !is_in_unit() {
         anyhow::bail!("could not find caller systemd unit");
     }
@@ -71,6 +95,10 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
     let origin = origin_of(&merge)?;
     let refspec = origin.string("origin", ORIGIN_CONTAINER).map(|text| text.to_string()).unwrap_or_default();
     if let Some(wanted) = &update.refspec {
+        anyhow::ensure!(
+            ImageReference::try_from(wanted.as_str()).is_ok(),
+            "Could not determine default ref to pull."
+        );
         anyhow::ensure!(*wanted != refspec, "Old and new refs are equal: {wanted}");
         origin.remove_key("origin", "refspec").unwrap_or_default();
         origin.set_string("origin", ORIGIN_CONTAINER, wanted);
@@ -82,6 +110,7 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
     }
     let old_base = layering::base(&sysroot.repo(), &merge.csum())?;
     let base = if update.no_pull_base {
+        worker.pause()?;
         old_base.clone()
     } else {
         pull::pull(worker, &sysroot.repo(), &origin.string("origin", ORIGIN_CONTAINER)?)?
@@ -96,12 +125,34 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
         worker.message(if is_upgrade { "No upgrade available." } else { "No change." });
         return Ok(());
     }
-    faults.reach(Die::Midway);
+    faults.reach(&worker.faults, Die::Midway);
     let (requested, removed) = (layering::list(&origin, REQUESTED), layering::list(&origin, REMOVED));
+    packages::ensure_installed(&sysroot.repo(), &base, &removed)?;
     let commit = packages::lay(&sysroot.repo(), &base, &requested, &removed)?;
     worker.ensure_wanted()?;
     let arguments = arguments_of(&merge);
-    stage(worker, sysroot, (&update.stateroot, &commit, &origin), &arguments, update.lock)
+    stage(worker, sysroot, (&update.stateroot, &commit, &origin), &arguments, update.lock)?;
+    faults.reach(&worker.faults, Die::AfterStaging);
+    if faults.cancelled_late {
+        worker.cancellable.cancel();
+        worker.ensure_wanted()?;
+    }
+    run_sanity_check(sysroot)
+}
+
+/// Run `/usr/bin/true` of the staged deployment. The deployment stays where that fails.
+fn run_sanity_check(sysroot: &ostree::Sysroot) -> anyhow::Result<()> {
+    sysroot.load(Cancellable::NONE)?;
+    let Some(staged) = sysroot.staged_deployment() else { return Ok(()) };
+    let root = sysroot.deployment_directory(&staged).path().context("the deployment has no path")?;
+    let checked = Command::new("chroot").arg(root).arg("/usr/bin/true").stdin(Stdio::null()).output()?;
+    match checked.status.code() {
+        Some(0) => Ok(()),
+        code => anyhow::bail!(
+            "Sanity-checking final rootfs: bwrap(/usr/bin/true): Child process exited with code {}",
+            code.unwrap_or(1)
+        ),
+    }
 }
 
 /// Deployment whose origin is changed: the pending one, else the booted one.
@@ -148,7 +199,8 @@ pub(crate) fn stage(
         drop(std::fs::remove_file(LOCK));
     }
     sysroot.cleanup(Cancellable::NONE)?;
-    worker.say(Said::TaskEnd("Staging deployment".to_owned()));
+    worker.say(Said::Reload);
+    worker.say(Said::TaskEnd("done".to_owned()));
     Ok(())
 }
 
@@ -182,12 +234,18 @@ fn change_packages(origin: &glib::KeyFile, update: &Update) -> anyhow::Result<bo
     let before = (requested.clone(), removed.clone());
     for package in &update.uninstall {
         let is_there = requested.contains(package);
-        anyhow::ensure!(is_there || update.idempotent, "Package '{package}' is not currently requested");
+        anyhow::ensure!(
+            is_there || update.idempotent,
+            "Package/capability '{package}' is not currently requested"
+        );
         requested.retain(|other| other != package);
     }
     for package in &update.install {
         let is_there = requested.contains(package);
-        anyhow::ensure!(!is_there || update.idempotent, "Package '{package}' is already requested");
+        anyhow::ensure!(
+            !is_there || update.idempotent,
+            "Package/capability '{package}' is already requested"
+        );
         if !is_there {
             requested.push(package.clone());
         }

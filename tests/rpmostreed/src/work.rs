@@ -14,6 +14,7 @@ use crate::error::Refusal;
 use crate::faults::Faults;
 use crate::kargs::{self, KargsChange};
 use crate::options::Dict;
+use crate::pull;
 use crate::update::{self, Update};
 
 /// File of the staged deployment, and the lock file of older versions.
@@ -31,10 +32,20 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    fn title(&self) -> &str {
+    /// Title from the start on; `None` where the one of its creation stays.
+    fn title(&self) -> Option<String> {
         match self {
-            Self::Update(update) => update.title(),
-            Self::Kargs(_, change) => change.title.as_deref().unwrap_or("kargs"),
+            Self::Update(update) => Some(update.title()),
+            Self::Kargs(_, change) => change.title.clone(),
+            Self::Cleanup(_) | Self::Rollback | Self::Finalize(_) => None,
+        }
+    }
+
+    /// Title until the start.
+    pub(crate) fn title_of_creation(&self) -> &'static str {
+        match self {
+            Self::Update(_) => "new-deployment",
+            Self::Kargs(..) => "kernel-arg",
             Self::Cleanup(_) => "cleanup",
             Self::Rollback => "rollback",
             Self::Finalize(_) => "finalize-deployment",
@@ -114,13 +125,19 @@ impl Worker {
     }
 
     fn carry_out(&self, sysroot: &ostree::Sysroot) -> anyhow::Result<()> {
-        self.say(Said::Title(self.work.title().to_owned()));
-        self.message("Starting");
+        if let Work::Update(update) = &self.work {
+            update.ensure_consistent()?;
+        }
+        if let Some(title) = self.work.title() {
+            self.say(Said::Title(title));
+        }
         let faults = Faults::load(&self.faults);
         if faults.lie {
             return Ok(());
         }
-        self.pause(Duration::from_millis(faults.slow))?;
+        if !matches!(self.work, Work::Update(_)) {
+            self.pause()?;
+        }
         match &self.work {
             Work::Update(update) => update::carry_out(self, sysroot, update),
             Work::Kargs(stateroot, change) => kargs::carry_out(self, sysroot, stateroot, change),
@@ -130,9 +147,14 @@ impl Worker {
         }
     }
 
-    /// Wait, unless the transaction is cancelled.
-    fn pause(&self, duration: Duration) -> anyhow::Result<()> {
-        let end = Instant::now() + duration;
+    /// Wait for as long as the faults say, unless the transaction is cancelled.
+    pub(crate) fn pause(&self) -> anyhow::Result<()> {
+        self.pause_for(Faults::load(&self.faults).slow)
+    }
+
+    /// Wait for a number of milliseconds, unless the transaction is cancelled.
+    pub(crate) fn pause_for(&self, milliseconds: u64) -> anyhow::Result<()> {
+        let end = Instant::now() + Duration::from_millis(milliseconds);
         while Instant::now() < end {
             self.ensure_wanted()?;
             std::thread::sleep(Duration::from_millis(5));
@@ -157,16 +179,15 @@ impl Worker {
         let before = sysroot.deployments();
         let runs = sysroot.booted_deployment();
         let booted = before.iter().position(|one| runs.as_ref().is_some_and(|runs| runs.equal(one)));
-        let kept: Vec<_> = before
-            .iter()
-            .enumerate()
-            .filter(|(index, one)| {
-                let is_rollback = booted.is_some_and(|booted| *index > booted) && !one.is_pinned();
-                let is_pending = one.is_staged() || booted.is_some_and(|booted| *index < booted);
-                !(cleanup.pending && is_pending || cleanup.rollback && is_rollback)
-            })
-            .map(|(_, one)| one.clone())
-            .collect();
+        // Not cloned: libostree's own `clone` makes another deployment, and libostree compares by address.
+        let mut kept = sysroot.deployments();
+        let mut index = 0;
+        kept.retain(|one| {
+            let is_rollback = booted.is_some_and(|booted| index > booted) && !one.is_pinned();
+            let is_pending = one.is_staged() || booted.is_some_and(|booted| index < booted);
+            index += 1;
+            !(cleanup.pending && is_pending || cleanup.rollback && is_rollback)
+        });
         if kept.len() == before.len() {
             self.message("Deployments unchanged.");
             return Ok(());
@@ -174,8 +195,13 @@ impl Worker {
         if cleanup.pending {
             drop(std::fs::remove_file(LOCK));
         }
-        let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: true };
-        Ok(sysroot.write_deployments_with_options(&kept, &options, Cancellable::NONE)?)
+        // Objects are removed below, where their size is told.
+        let options = ostree::SysrootWriteDeploymentsOpts { do_postclean: false };
+        sysroot.write_deployments_with_options(&kept, &options, Cancellable::NONE)?;
+        self.say(Said::Reload);
+        // Removes the refs of deployments that are gone.
+        sysroot.prepare_cleanup(Cancellable::NONE)?;
+        pull::prune(self, sysroot)
     }
 
     fn roll_back(&self, sysroot: &ostree::Sysroot) -> anyhow::Result<()> {

@@ -11,8 +11,11 @@ use testbed::worker::{Host, program, worker_after};
 fn one_session_writes_while_others_read() {
     let host = Host::new();
     let writing = host.write();
-    let error = host.write_with(&program()).unwrap_err();
-    assert_eq!(error, OsError::Busy { sysroot: host.sysroot() });
+    let OsError::Busy { sysroot, holder } = host.write_with(&program()).unwrap_err() else {
+        panic!("the sysroot is locked")
+    };
+    let process = format!("flameholder-ost (process {})", writing.process_id());
+    assert_eq!((sysroot, holder), (host.sysroot(), Some(process)));
     assert_eq!(host.deployments().len(), 1);
     drop(writing);
     host.write();

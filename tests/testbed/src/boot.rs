@@ -16,6 +16,8 @@ pub struct Entry {
     pub link: String,
     /// Root of the deployment that the entry boots, with links resolved.
     pub root: PathBuf,
+    /// File names of the overlays of the initramfs.
+    pub overlays: Vec<String>,
 }
 
 impl Entry {
@@ -69,7 +71,9 @@ fn read(sysroot: &Path, file: &Path) -> Entry {
     let link = link.trim_start_matches("ostree=").to_owned();
     let root = sysroot.join(link.trim_start_matches('/'));
     let root = root.canonicalize().expect("the boot entry leads to a deployment");
-    Entry { version: field("version").parse().unwrap(), arguments, link, root }
+    let overlay = |line: &str| Some(line.strip_prefix("initrd /ostree/initramfs-overlays/")?.to_owned());
+    let overlays = text.lines().filter_map(overlay).collect();
+    Entry { version: field("version").parse().unwrap(), arguments, link, root, overlays }
 }
 
 /// Words of a kernel command line. Double quotes keep white space together and belong to the word.

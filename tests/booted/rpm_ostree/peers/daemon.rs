@@ -1,5 +1,6 @@
 //! The stand-in for rpm-ostreed: this test program, installed on the host under the daemon's name.
 
+use std::fs::File;
 use std::path::Path;
 
 use testbed::booted::host::Host;
@@ -19,16 +20,22 @@ pub(crate) const SOCKET: &str = "/run/rpm-ostree-transaction.sock";
 /// Environment variable that makes this program cancel a transaction; its value is the transaction's address.
 pub(crate) const CANCEL_VARIABLE: &str = "RPM_OSTREED_CANCEL_VARIABLE";
 
+/// Environment variable that makes this program hold a lock on a file until `/run/held` is removed; its value is the file.
+pub(crate) const LOCK_VARIABLE: &str = "RPM_OSTREED_LOCK_VARIABLE";
+
 /// The name under which the test executable runs [`serves`].
 pub(crate) const SERVING: &str = "rpm_ostree::peers::daemon::serves";
 
-/// Not a test: the daemon, or a client that cancels a transaction.
+/// Not a test: the daemon, a client that cancels a transaction, or a program that holds a lock.
 #[test]
 #[ignore = "the daemon of other tests' hosts, started by them"]
 fn serves() {
     if let Ok(address) = std::env::var(CANCEL_VARIABLE) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { Peer::connect(&address).await.cancel().await });
+    }
+    if let Ok(file) = std::env::var(LOCK_VARIABLE) {
+        hold_lock(Path::new(&file));
     }
     let Ok(idle) = std::env::var(IDLE_VARIABLE) else { return };
     let options = rpmostreed::Options {
@@ -38,6 +45,15 @@ fn serves() {
         idle: idle.parse().unwrap(),
     };
     rpmostreed::serve(&options).unwrap();
+}
+
+fn hold_lock(file: &Path) {
+    let lock = File::options().write(true).create(true).truncate(false).open(file).unwrap();
+    rustix::fs::fcntl_lock(&lock, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    std::fs::write("/run/held", "").unwrap();
+    while Path::new("/run/held").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
 }
 
 /// The command that starts the daemon on the host.

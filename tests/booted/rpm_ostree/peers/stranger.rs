@@ -63,6 +63,17 @@ impl Stranger {
         peer.finished().await
     }
 
+    /// Has the daemon make the previous deployment the default.
+    pub(crate) async fn roll_back(&self, host: &Host) -> (bool, String) {
+        let (path, interface) = (format!("{TOP}/fedora_coreos"), format!("{NAME}.OS"));
+        let (path, interface) = (path.as_str(), Some(interface.as_str()));
+        let options = HashMap::<&str, Value<'_>>::new();
+        self.connection.call_method(Some(NAME), path, interface, "Rollback", &options).await.unwrap();
+        let mut peer = Peer::connect(&format!("unix:path={}", socket(host).display())).await;
+        peer.start().await;
+        peer.finished().await
+    }
+
     /// Requests a package change without packages. Returns the transaction's address.
     pub(crate) async fn change_nothing(&self) -> String {
         let none = Vec::<&str>::new();
