@@ -13,5 +13,6 @@ mod lifecycle;
 mod meddling;
 mod packages;
 mod peers;
+mod recordings;
 mod repeated;
 mod updates;
