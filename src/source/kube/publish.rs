@@ -61,8 +61,13 @@ impl NodePublisher {
         if is_done {
             self.publish_conditions(lifecycle).await?;
         }
-        let rests = matches!(lifecycle.phase, DaemonPhase::Uncordoning { .. } | DaemonPhase::Done);
-        if !rests || !changes.is_empty() {
+        // A mere verification of the current config and a repeated attempt change no annotation, and are not
+        // worth an event.
+        let is_repeatable = matches!(
+            lifecycle.phase,
+            DaemonPhase::Preparing { .. } | DaemonPhase::Uncordoning { .. } | DaemonPhase::Done
+        );
+        if !is_repeatable || !changes.is_empty() {
             for event in events::events_between(before, lifecycle, drains) {
                 if let Err(error) = self.cluster.create_event(&node, &event).await {
                     log::debug!("the event {} was not sent: {error}", event.reason);

@@ -12,10 +12,7 @@ use testbed::booted::host::{Host, assert_reboot_requested};
 use testbed::control_plane::{Answers, Cluster};
 use testbed::dbus::fake_logind::Script;
 
-use crate::cluster::permissions;
-
-/// Upper limit of the requests to the API server for an update with a reboot.
-const MAX_REQUESTS: usize = 25;
+use crate::cluster::{permissions, update_costs};
 
 #[test]
 fn staged_update_writes_annotations_and_conditions_in_order() {
@@ -42,7 +39,7 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
         ]
     );
     assert_eq!(cluster.controller.drain_requests(), ["uncordon-rendered-one", "drain-rendered-two"]);
-    let mut requests = cluster.proxy.log().requests;
+    let mut log = cluster.proxy.log();
     cluster.proxy.clear();
     drop(agent);
     host.reboot();
@@ -63,11 +60,10 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
         ]
     );
     assert_eq!(cluster.conditions(), ["Updated=True"]);
-    requests.extend(cluster.proxy.log().requests);
-    let lines: Vec<String> =
-        requests.iter().map(|request| format!("{} {}", request.method, request.target)).collect();
-    assert!(lines.len() <= MAX_REQUESTS, "{lines:#?}");
-    permissions::assert_exact(&requests);
+    cluster.wait_for_event("ConfigDriftMonitorStarted");
+    log.requests.extend(cluster.proxy.log().requests);
+    update_costs::assert_staged(&log);
+    permissions::assert_exact(&log.requests);
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
 }
 
@@ -109,6 +105,8 @@ fn live_update_is_applied_without_a_drain() {
             "Updated: True",
         ]
     );
+    cluster.wait_for_event("ConfigDriftMonitorStarted");
+    update_costs::assert_live(&cluster.proxy.log());
 }
 
 #[test]

@@ -5,3 +5,4 @@ mod history;
 mod idle;
 mod permissions;
 mod tls;
+mod update_costs;

@@ -1,4 +1,5 @@
-//! Kubernetes events of the node (`Cordon`, `Drain`, `Reboot`, `Uncordon`), named as MCD names them.
+//! Kubernetes events of the node (`Cordon`, `Drain`, `Reboot`, `Uncordon`), named as MCD names them and sent at
+//! the same steps.
 
 use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle, ProblemClass};
 
@@ -24,9 +25,19 @@ fn warning(reason: &'static str, message: String) -> NodeEvent {
 /// drained.
 #[must_use]
 pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeEvent> {
+    if before == after {
+        return Vec::new();
+    }
     let is_new = before.phase.name() != after.phase.name();
     let current = after.current.as_ref().map_or("(nothing)", |current| current.config.as_str());
     match &after.phase {
+        DaemonPhase::Preparing { .. } if is_new => vec![normal(
+            "ConfigDriftMonitorStopped",
+            "changes of managed files are not reported during the update".to_owned(),
+        )],
+        DaemonPhase::Verifying if matches!(before.phase, DaemonPhase::Applying { .. }) => {
+            vec![normal("SkipReboot", format!("{current} is applied, and needs no reboot"))]
+        }
         DaemonPhase::Draining { is_overdue: true, .. } => {
             vec![warning("FailedToDrain", after.phase.reason().unwrap_or_default())]
         }
@@ -37,18 +48,20 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
             normal("Cordon", format!("cordon requested for the update to {}", target.config)),
             normal("Drain", format!("drain requested for the update to {}", target.config)),
         ],
+        DaemonPhase::Draining { .. } if is_new => {
+            vec![normal("Drain", "the only node of a cluster is not drained".to_owned())]
+        }
         DaemonPhase::Unlocking { target } if is_new => {
             vec![normal("OSUpdateStaged", format!("{} is staged for the next boot", target.config))]
         }
         DaemonPhase::Rebooting { target, .. } if is_new => {
             vec![normal("Reboot", format!("rebooting the node into {}", target.config))]
         }
-        DaemonPhase::Uncordoning { .. } if is_new && !was_healthy(before) => {
-            vec![normal("Uncordon", format!("uncordon requested, with {current} applied"))]
-        }
-        DaemonPhase::Done if is_new && !was_healthy(before) => {
-            vec![normal("NodeDone", format!("{current} is applied and verified"))]
-        }
+        DaemonPhase::Done if is_new => vec![
+            normal("Uncordon", format!("the node is uncordoned, with {current} applied")),
+            normal("NodeDone", format!("{current} is applied and verified")),
+            normal("ConfigDriftMonitorStarted", format!("managed files of {current} are watched")),
+        ],
         DaemonPhase::RollingBack { .. } if is_new => {
             after.phase.reason().map(|reason| warning("FailedToReconcile", reason)).into_iter().collect()
         }
@@ -61,7 +74,41 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
     }
 }
 
-/// Return true if the node was done before: a mere verification of the current config is not worth an event.
-fn was_healthy(before: &Lifecycle) -> bool {
-    matches!(before.phase, DaemonPhase::Done)
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::daemon::lifecycle::{AfterDrain, ConfigRef};
+
+    fn reasons(phases: impl IntoIterator<Item = DaemonPhase>, drains: bool) -> Vec<&'static str> {
+        let mut before = Lifecycle::default();
+        let mut reasons = Vec::new();
+        for phase in phases {
+            let after = Lifecycle { phase, ..Lifecycle::default() };
+            reasons.extend(events_between(&before, &after, drains).into_iter().map(|event| event.reason));
+            assert_eq!(events_between(&after, &after, drains), [], "a repeated view sends no event");
+            before = after;
+        }
+        reasons
+    }
+
+    #[test]
+    fn uncordon_is_an_event_once_it_is_complete() {
+        let uncordoning = || DaemonPhase::Uncordoning { is_overdue: false };
+        assert!(reasons([uncordoning()], true).is_empty());
+        let done = ["Uncordon", "NodeDone", "ConfigDriftMonitorStarted"];
+        assert_eq!(reasons([uncordoning(), DaemonPhase::Done], true), done);
+    }
+
+    #[test]
+    fn live_update_skips_the_reboot() {
+        let target = || ConfigRef { config: "b".into(), image: None, digest: None };
+        let draining = DaemonPhase::Draining { target: target(), next: AfterDrain::Apply, is_overdue: false };
+        let applying = DaemonPhase::Applying { target: target() };
+        let phases =
+            [DaemonPhase::Preparing { target: target() }, draining, applying, DaemonPhase::Verifying];
+        let sent = ["ConfigDriftMonitorStopped", "Cordon", "Drain", "SkipReboot"];
+        assert_eq!(reasons(phases.clone(), true), sent);
+        assert_eq!(reasons(phases, false), ["ConfigDriftMonitorStopped", "Drain", "SkipReboot"]);
+        assert!(reasons([DaemonPhase::Observing, DaemonPhase::Verifying], true).is_empty());
+    }
 }

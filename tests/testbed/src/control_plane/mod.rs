@@ -15,7 +15,7 @@ use kube::{Api, Client};
 use osimage::Os;
 pub use proxy::Fault;
 use proxy::Proxy;
-pub use request_log::RecordedRequest;
+pub use request_log::{RecordedRequest, RequestLog};
 use serde_json::{Value, json};
 use server::ControlPlane;
 use tokio::runtime::Runtime;
@@ -148,6 +148,17 @@ impl Cluster {
     pub fn wait_for_write(&self, write: &str) {
         let is_written = self.proxy.wait(LONGEST_WAIT, |log| log.writes().contains(&write)).is_some();
         assert!(is_written, "the node did not write `{write}`, but {:?}", self.proxy.log().writes());
+    }
+
+    /// Wait until the node has sent an event with this reason, which it does after the writes of a phase.
+    pub fn wait_for_event(&self, reason: &str) {
+        let is_sent = |log: &RequestLog| log.events().iter().any(|event| event == reason);
+        let log = || self.proxy.log().events();
+        assert!(
+            self.proxy.wait(LONGEST_WAIT, is_sent).is_some(),
+            "the node did not send `{reason}`, but {:?}",
+            log()
+        );
     }
 
     /// Host and cluster of a node whose current and desired config are the one with this text.

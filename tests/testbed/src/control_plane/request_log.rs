@@ -17,6 +17,13 @@ pub struct RecordedRequest {
     pub is_answered: bool,
 }
 
+impl RecordedRequest {
+    fn is_event(&self) -> bool {
+        let path = self.target.split('?').next().unwrap_or_default();
+        self.method == "POST" && path.ends_with("/events")
+    }
+}
+
 /// All requests, in order.
 #[derive(Debug, Clone, Default)]
 pub struct RequestLog {
@@ -62,6 +69,22 @@ impl RequestLog {
                 self.writes.push(format!("{kind}: {status}"));
             }
         }
+    }
+
+    /// Reasons of the events, in order.
+    pub fn events(&self) -> Vec<String> {
+        let events = self.requests.iter().filter(|request| request.is_event());
+        let reason = |request: &RecordedRequest| {
+            let event: Value = serde_json::from_slice(&request.body).unwrap();
+            event["reason"].as_str().unwrap().to_owned()
+        };
+        events.map(reason).collect()
+    }
+
+    /// Requests other than events, one line each.
+    pub fn lines(&self) -> Vec<String> {
+        let requests = self.requests.iter().filter(|request| !request.is_event());
+        requests.map(|request| format!("{} {}", request.method, request.target)).collect()
     }
 
     /// Annotations and conditions that were written, in order.
