@@ -37,6 +37,9 @@ pub enum ClusterError {
     /// A status with the header `Retry-After`: 429 or 503.
     #[error(transparent)]
     Busy(#[from] BusyServer),
+    /// The pool of this node is not told by its labels, or the pools cannot be read.
+    #[error("the MachineConfigPool of this node is unknown: {0}")]
+    UnknownPool(String),
     /// Any other status, such as 500.
     #[error("the API server reports an error: {0}")]
     ServerError(String),

@@ -27,7 +27,7 @@ impl ClusterClient {
         }
     }
 
-    async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
+    pub(super) async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
         let request = Request::get(path).body(Vec::new());
         let request = request.map_err(|error| ClusterError::Refused(error.to_string()))?;
         let client = self.reader.client().await?;

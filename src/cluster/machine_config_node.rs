@@ -1,22 +1,26 @@
-//! Status of this node's MachineConfigNode, by server-side apply.
+//! MachineConfigNode of this node: created where it is missing, its status by server-side apply.
 //!
 //! Controllers of MCO apply the same list of conditions under the same field manager, so that a stale apply
 //! would remove their entries. Each apply therefore carries the resource version that it was computed from;
 //! after a conflict the caller reads again.
 
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams};
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-use crate::cluster::{ClusterClient, ClusterError, with_timeout};
+use crate::cluster::{ClusterClient, ClusterError, ObservedNode, with_timeout};
+use crate::core::daemon::lifecycle::ConfigRef;
+use crate::core::daemon::node::annotations::DESIRED_CONFIG;
+use crate::core::daemon::node::conditions;
 use crate::core::daemon::node::conditions::NodeCondition;
-use crate::core::values::identifiers::ConfigName;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";
 const KIND: &str = "MachineConfigNode";
 /// Field manager under which MCO's controllers apply these conditions.
 const MANAGER: &str = "machine-config-operator";
+/// Name of the desired config of a node that has none yet.
+const NOT_YET_SET: &str = "not-yet-set";
 
 /// Status of the MachineConfigNode.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,11 +30,25 @@ pub struct NodeStatus {
     /// Kubernetes generation of its spec (`metadata.generation`).
     pub generation: i64,
     pub conditions: Vec<NodeCondition>,
-    /// Name of the current config.
-    pub current: Option<String>,
-    /// Name of the desired config.
-    pub desired: Option<String>,
+    /// True if the cluster reports images, and files and OS image apart (feature gate
+    /// `ImageModeStatusReporting`).
+    ///
+    /// The object tells it: a cluster without the gate has no fields for images, and rejects them.
+    pub reports_images: bool,
+    /// Current config.
+    pub current: Option<NodeConfig>,
+    /// Desired config.
+    pub desired: Option<NodeConfig>,
     observed: i64,
+}
+
+/// Config of the node as the status has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct NodeConfig {
+    /// Name of the MachineConfig.
+    pub name: String,
+    /// Image of on-cluster layering.
+    pub image: Option<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -39,6 +57,7 @@ struct Status {
     conditions: Vec<NodeCondition>,
     observed_generation: i64,
     config_version: Versions,
+    config_image: Option<Images>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -48,16 +67,34 @@ struct Versions {
     desired: Option<String>,
 }
 
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Images {
+    current_image: Option<String>,
+    desired_image: Option<String>,
+}
+
+impl NodeConfig {
+    fn of(name: Option<String>, image: Option<String>) -> Option<Self> {
+        Some(Self { name: name.filter(|name| !name.is_empty())?, image })
+    }
+}
+
 impl NodeStatus {
     fn of(object: DynamicObject) -> Self {
         let status = object.data.get("status").cloned().unwrap_or(Value::Null);
         let status: Status = serde_json::from_value(status).unwrap_or_default();
+        let reports_images = object.data.pointer("/spec/configImage").is_some()
+            || status.config_image.is_some()
+            || conditions::have_image_types(&status.conditions);
+        let (names, images) = (status.config_version, status.config_image.unwrap_or_default());
         Self {
             version: object.metadata.resource_version.unwrap_or_default(),
             generation: object.metadata.generation.unwrap_or(1),
             conditions: status.conditions,
-            current: status.config_version.current.filter(|name| !name.is_empty()),
-            desired: status.config_version.desired,
+            reports_images,
+            current: NodeConfig::of(names.current, images.current_image),
+            desired: NodeConfig::of(names.desired, images.desired_image),
             observed: status.observed_generation,
         }
     }
@@ -67,13 +104,46 @@ impl NodeStatus {
     pub fn updated(
         &self,
         conditions: Vec<NodeCondition>,
-        current: Option<&ConfigName>,
-        desired: Option<&ConfigName>,
+        current: Option<&ConfigRef>,
+        desired: Option<&ConfigRef>,
     ) -> Option<Self> {
-        let current = current.map(ToString::to_string).or_else(|| self.current.clone());
-        let desired = desired.map(ToString::to_string).or_else(|| self.desired.clone());
+        let config = |config: &ConfigRef| NodeConfig {
+            name: config.config.to_string(),
+            image: config.image.clone().filter(|_| self.reports_images),
+        };
+        let current = current.map(config).or_else(|| self.current.clone());
+        let desired = desired.map(config).or_else(|| self.desired.clone());
         let next = Self { conditions, current, desired, ..self.clone() };
         (next != *self).then_some(next)
+    }
+
+    /// Build the object to apply.
+    fn applied(&self, node: &str) -> Value {
+        let mut status = Map::new();
+        status.insert("conditions".to_owned(), json!(self.conditions));
+        // The server rejects a decrease, and MCO's controllers write a value that is one too high.
+        let observed = self.generation.max(self.observed).max(1);
+        status.insert("observedGeneration".to_owned(), observed.into());
+        let (mut names, mut images) = (Map::new(), Map::new());
+        // The server rejects names without the desired one.
+        if let Some(desired) = &self.desired {
+            for (key, config) in [("current", self.current.as_ref()), ("desired", Some(desired))] {
+                let Some(config) = config else { continue };
+                names.insert(key.to_owned(), config.name.clone().into());
+                images.extend(config.image.clone().map(|image| (format!("{key}Image"), image.into())));
+            }
+        }
+        for (key, members) in [("configVersion", names), ("configImage", images)] {
+            if !members.is_empty() {
+                status.insert(key.to_owned(), members.into());
+            }
+        }
+        json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": KIND,
+            "metadata": {"name": node, "resourceVersion": self.version},
+            "status": status,
+        })
     }
 }
 
@@ -89,27 +159,37 @@ impl ClusterClient {
         Ok(with_timeout(nodes.get_opt(&self.node)).await?.map(NodeStatus::of))
     }
 
+    /// Create the MachineConfigNode as MCO does: named like the Node, owned by it, with its pool.
+    ///
+    /// Fails with [`ClusterError::UnknownPool`] if the node's pool cannot be told: its controllers create the
+    /// object then.
+    pub async fn create_machine_config_node(&self, node: &ObservedNode) -> Result<NodeStatus, ClusterError> {
+        let pool = self.pool_of(&node.labels).await?;
+        let desired = node.annotations.get(DESIRED_CONFIG).map(String::as_str);
+        let desired = desired.filter(|name| !name.is_empty()).unwrap_or(NOT_YET_SET);
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": self.node, "uid": node.uid});
+        let object = json!({
+            "apiVersion": format!("{GROUP}/{VERSION}"),
+            "kind": KIND,
+            "metadata": {"name": self.node, "ownerReferences": [owner]},
+            "spec": {
+                "node": {"name": self.node},
+                "pool": {"name": pool},
+                "configVersion": {"desired": desired},
+            },
+        });
+        let object = serde_json::from_value(object)
+            .map_err(|error| ClusterError::Refused(format!("MachineConfigNode {}: {error}", self.node)))?;
+        let nodes = self.machine_config_nodes().await?;
+        let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        with_timeout(nodes.create(&parameters, &object)).await.map(NodeStatus::of)
+    }
+
     /// Apply the status. Fails with [`ClusterError::Conflict`] if the object changed since it was read.
     pub async fn apply_status(&self, status: &NodeStatus) -> Result<NodeStatus, ClusterError> {
         let nodes = self.machine_config_nodes().await?;
-        let mut object = json!({
-            "apiVersion": format!("{GROUP}/{VERSION}"),
-            "kind": KIND,
-            "metadata": {"name": self.node, "resourceVersion": status.version},
-            "status": {
-                "conditions": status.conditions,
-                // The server rejects a decrease, and MCO's controllers write a value that is one too high.
-                "observedGeneration": status.generation.max(status.observed).max(1),
-            },
-        });
-        if let (Some(desired), Some(object)) = (&status.desired, object.pointer_mut("/status")) {
-            object["configVersion"] = match &status.current {
-                Some(current) => json!({"current": current, "desired": desired}),
-                None => json!({"desired": desired}),
-            };
-        }
         let parameters = PatchParams::apply(MANAGER).force();
-        let patch = Patch::Apply(&object);
+        let patch = Patch::Apply(status.applied(&self.node));
         with_timeout(nodes.patch_status(&self.node, &parameters, &patch)).await.map(NodeStatus::of)
     }
 }

@@ -1,5 +1,5 @@
 //! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs and the disruption
-//! policy, write the MachineConfigNode, send events.
+//! policy, create and write the MachineConfigNode, send events.
 
 mod busy_server;
 mod error;
@@ -8,6 +8,7 @@ pub mod introduction;
 mod machine_config;
 mod machine_config_node;
 mod node;
+mod node_pool;
 mod watch;
 
 use std::time::Duration;

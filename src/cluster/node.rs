@@ -1,5 +1,7 @@
 //! This host's Node: watch its metadata, patch its annotations, send events about it.
 
+use std::collections::BTreeMap;
+
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Node};
 use kube::api::{Api, PartialObjectMeta, Patch, PatchParams, PostParams};
@@ -24,6 +26,8 @@ pub struct ObservedNode {
     pub version: u64,
     /// Annotations of MCO's node protocol.
     pub annotations: NodeAnnotations,
+    /// All labels, which decide the node's pool.
+    pub labels: BTreeMap<String, String>,
 }
 
 impl ObservedNode {
@@ -34,6 +38,7 @@ impl ObservedNode {
             uid: meta.uid.unwrap_or_default(),
             version: meta.resource_version.and_then(|version| version.parse().ok()).unwrap_or_default(),
             annotations: annotations.filter(|(key, _)| key.starts_with(OURS)).collect(),
+            labels: meta.labels.unwrap_or_default(),
         }
     }
 }

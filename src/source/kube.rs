@@ -28,6 +28,9 @@ use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 /// Age at which a connection counts as steady: its end starts the backoff again from the shortest delay.
 const STEADY: Duration = Duration::from_secs(60);
 
+/// Shortest time between two attempts to write conditions that the MachineConfigNode did not accept.
+const LOOK_AGAIN: Duration = Duration::from_secs(60);
+
 /// Longest time for which the watch may lag behind a write.
 const CATCHING_UP: Duration = Duration::from_secs(10);
 
@@ -46,8 +49,9 @@ pub struct KubeSource {
     last_desired: Option<ConfigRef>,
     error: Option<String>,
     views: VecDeque<LifecycleView>,
-    /// State of the daemon as last published.
+    /// State of the daemon as last published, with the number and time of that view.
     published: Lifecycle,
+    published_at: Option<(u64, Instant)>,
     publisher: NodePublisher,
 }
 
@@ -81,6 +85,7 @@ impl KubeSource {
             error: None,
             views: VecDeque::new(),
             published: Lifecycle::default(),
+            published_at: None,
         }
     }
 
@@ -181,6 +186,16 @@ impl KubeSource {
         self.node = Some(node);
         self.send_desired();
         self.send_drain_state();
+        self.look_again();
+    }
+
+    /// Publish the last view once more if its conditions are not written. The kubelet changes the Node every
+    /// few minutes, so this needs no timer.
+    fn look_again(&mut self) {
+        let Some((number, at)) = self.published_at else { return };
+        if self.publisher.is_behind() && self.views.is_empty() && at.elapsed() >= LOOK_AGAIN {
+            self.views.push_back(LifecycleView { number, lifecycle: self.published.clone() });
+        }
     }
 
     fn clear_error(&mut self) {
@@ -238,6 +253,7 @@ impl KubeSource {
                     initial_annotations::retire();
                 }
                 self.published = view.lifecycle;
+                self.published_at = Some((view.number, Instant::now()));
                 if self.node.as_ref().is_none_or(|seen| seen.version < node.version) {
                     (self.node, self.written) = (Some(node), Some(Instant::now()));
                 }
@@ -346,26 +362,4 @@ impl RetryTimer {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cluster::BusyServer;
-
-    fn delay_after(failures: u32, error: &ClusterError) -> Duration {
-        let mut timer = RetryTimer::default();
-        let before = Instant::now();
-        for _ in 0..failures {
-            timer.fail(error);
-        }
-        timer.next.unwrap() - before
-    }
-
-    #[test]
-    fn retries_wait_for_the_time_that_the_server_asked_for() {
-        let asked = Duration::from_secs(100);
-        let busy = ClusterError::Busy(BusyServer { status: 429, retry_after: asked });
-        assert!((asked..asked + Duration::from_secs(6)).contains(&delay_after(1, &busy)));
-        let failed = ClusterError::ServerError("500".into());
-        assert!(delay_after(1, &failed) < Duration::from_secs(6));
-        assert!((Duration::from_secs(6)..Duration::from_secs(11)).contains(&delay_after(3, &failed)));
-    }
-}
+mod tests;

@@ -2,7 +2,7 @@
 //! Node, events.
 
 use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
+use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::daemon::node::{annotations, conditions, events};
 use crate::core::values::causes::chain;
@@ -17,8 +17,8 @@ pub(super) struct NodePublisher {
     cluster: ClusterClient,
     /// Last known status of the MachineConfigNode; `None` if it has to be read.
     status: Option<NodeStatus>,
-    /// True if the cluster has a MachineConfigNode for this node and accepts its conditions.
-    has_status: bool,
+    /// Reason why the newest conditions are not written, as it was logged.
+    unwritten: Option<String>,
 }
 
 /// Published view, and the Node that the API server returned.
@@ -31,12 +31,17 @@ pub(super) struct PublishOutcome {
 
 impl NodePublisher {
     pub(super) fn new(cluster: ClusterClient) -> Self {
-        Self { cluster, status: None, has_status: true }
+        Self { cluster, status: None, unwritten: None }
     }
 
-    /// Forget the known status, and try to write conditions again.
+    /// Forget the known status.
     pub(super) fn invalidate(&mut self) {
-        (self.status, self.has_status) = (None, true);
+        self.status = None;
+    }
+
+    /// Return true if the newest conditions are not written: the MachineConfigNode is missing or rejects them.
+    pub(super) fn is_behind(&self) -> bool {
+        self.unwritten.is_some()
     }
 
     pub(super) async fn publish(
@@ -51,7 +56,7 @@ impl NodePublisher {
         // MachineConfigPools count nodes by their annotations: these are written after the conditions during
         // an update, and before them when it is done.
         if !is_done {
-            self.publish_conditions(lifecycle).await?;
+            self.publish_conditions(lifecycle, &node).await?;
         }
         let changes = annotations::annotation_changes(lifecycle, &node.annotations, seed);
         let drains = !annotations::is_single_node(&node.annotations);
@@ -59,7 +64,7 @@ impl NodePublisher {
             node = self.cluster.annotate(&changes).await?;
         }
         if is_done {
-            self.publish_conditions(lifecycle).await?;
+            self.publish_conditions(lifecycle, &node).await?;
         }
         // A mere verification of the current config and a repeated attempt change no annotation, and are not
         // worth an event.
@@ -77,53 +82,83 @@ impl NodePublisher {
         Ok(PublishOutcome { node, publisher: self, view })
     }
 
-    async fn publish_conditions(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
+    async fn publish_conditions(
+        &mut self,
+        lifecycle: &Lifecycle,
+        node: &ObservedNode,
+    ) -> Result<(), ClusterError> {
         for _ in 0..CONFLICTS {
-            if !self.has_status {
-                return Ok(());
-            }
-            match self.publish_conditions_once(lifecycle).await {
+            let is_known = self.status.is_some();
+            match self.publish_conditions_once(lifecycle, node).await {
+                Ok(()) => {
+                    if self.unwritten.take().is_some() {
+                        log::info!("the conditions of the MachineConfigNode are written again");
+                    }
+                    return Ok(());
+                }
                 Err(ClusterError::Conflict(_)) => self.status = None,
+                // Deleted since it was read.
+                Err(ClusterError::NotFound(_)) if is_known => self.status = None,
                 // Conditions are informative: the update goes on without them.
                 Err(
-                    error @ (ClusterError::Denied(_) | ClusterError::NotFound(_) | ClusterError::Refused(_)),
+                    error @ (ClusterError::Denied(_)
+                    | ClusterError::NotFound(_)
+                    | ClusterError::Refused(_)
+                    | ClusterError::UnknownPool(_)),
                 ) => {
-                    log::warn!(
-                        "not writing conditions of the MachineConfigNode: {error}",
-                        error = chain(&error)
-                    );
-                    self.has_status = false;
+                    self.leave_unwritten(chain(&error));
+                    return Ok(());
                 }
-                told => return told,
+                Err(error) => return Err(error),
             }
         }
-        log::warn!(
-            "not writing conditions of the MachineConfigNode: {CONFLICTS} conflicts in a row with other controllers"
-        );
+        self.leave_unwritten(format!("{CONFLICTS} conflicts in a row with other controllers"));
         Ok(())
     }
 
-    async fn publish_conditions_once(&mut self, lifecycle: &Lifecycle) -> Result<(), ClusterError> {
-        if self.status.is_none() {
-            self.status = self.cluster.node_status().await?;
+    /// Log the reason once.
+    pub(super) fn leave_unwritten(&mut self, reason: String) {
+        self.status = None;
+        if self.unwritten.as_ref() != Some(&reason) {
+            log::warn!("not writing conditions of the MachineConfigNode, until it accepts them: {reason}");
+            self.unwritten = Some(reason);
         }
-        let Some(status) = &self.status else {
-            self.has_status = false;
-            return Ok(());
+    }
+
+    /// Read the status of the MachineConfigNode, which is created if it is missing.
+    async fn read_or_create(&self, node: &ObservedNode) -> Result<NodeStatus, ClusterError> {
+        if let Some(status) = self.cluster.node_status().await? {
+            return Ok(status);
+        }
+        let created = self.cluster.create_machine_config_node(node).await?;
+        log::info!("created the MachineConfigNode of this node, which was missing");
+        Ok(created)
+    }
+
+    /// Write the conditions to the MachineConfigNode.
+    async fn publish_conditions_once(
+        &mut self,
+        lifecycle: &Lifecycle,
+        node: &ObservedNode,
+    ) -> Result<(), ClusterError> {
+        let status = match self.status.take() {
+            Some(status) => status,
+            None => self.read_or_create(node).await?,
         };
         let now = k8s_openapi::jiff::Timestamp::now();
         let now = format!("{}", now.strftime("%Y-%m-%dT%H:%M:%SZ"));
-        let conditions = conditions::updated_conditions(&status.conditions, lifecycle, &now);
-        let name = |desired: &Option<ConfigRef>| desired.as_ref().map(|desired| desired.config.clone());
-        let current = name(&lifecycle.current).filter(|_| lifecycle.phase == DaemonPhase::Done);
+        let reports_images = status.reports_images;
+        let conditions = conditions::updated_conditions(&status.conditions, lifecycle, reports_images, &now);
+        let current = lifecycle.current.as_ref().filter(|_| lifecycle.phase == DaemonPhase::Done);
         // A config that is not fetched yet may not exist, and the API server rejects the name of such a
         // config.
         let is_begun = !matches!(lifecycle.phase, DaemonPhase::Fetching { .. });
-        let desired = name(&lifecycle.desired).filter(|_| is_begun);
-        let next = status.updated(conditions, current.as_ref(), desired.as_ref());
-        if let Some(next) = next {
-            self.status = Some(self.cluster.apply_status(&next).await?);
-        }
+        let desired = lifecycle.desired.as_ref().filter(|_| is_begun);
+        let next = status.updated(conditions, current, desired);
+        self.status = Some(match next {
+            Some(next) => self.cluster.apply_status(&next).await?,
+            None => status,
+        });
         Ok(())
     }
 }

@@ -63,8 +63,17 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
     cluster.wait_for_event("ConfigDriftMonitorStarted");
     log.requests.extend(cluster.proxy.log().requests);
     update_costs::assert_staged(&log);
-    permissions::assert_exact(&log.requests);
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
+    // Permissions that no update needs: the object is missing.
+    cluster.create_pool("worker");
+    cluster.add_role("worker");
+    cluster.delete_node_object();
+    cluster.proxy.clear();
+    host.write_etc("app/a.conf", "changed");
+    agent.wait_for_line("Drifted rendered-two");
+    cluster.wait_for_write("state=Degraded");
+    log.requests.extend(cluster.proxy.log().requests);
+    permissions::assert_exact(&log.requests);
 }
 
 /// Config whose changes need no reboot.

@@ -3,6 +3,7 @@
 mod faults;
 mod history;
 mod idle;
+mod node_object;
 mod permissions;
 mod tls;
 mod update_costs;

@@ -101,6 +101,11 @@ impl Agent {
         }
     }
 
+    /// Lines of output that were read so far.
+    pub fn output(&self) -> &[String] {
+        &self.output
+    }
+
     /// Number of reboots that the daemon requested.
     pub fn reboots(&self) -> usize {
         self.logind.calls().iter().filter(|call| call.starts_with("Reboot")).count()

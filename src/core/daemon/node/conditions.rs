@@ -49,6 +49,9 @@ const EXECUTED: &str = "UpdateExecuted";
 const CORDONED: &str = "Cordoned";
 const DRAINED: &str = "Drained";
 const APPLIED: &str = "AppliedFilesAndOS";
+const APPLIED_FILES: &str = "AppliedFiles";
+const APPLIED_IMAGE: &str = "AppliedOSImage";
+const PULLED: &str = "ImagePulledFromRegistry";
 const POST_ACTION: &str = "UpdatePostActionComplete";
 const REBOOTED: &str = "RebootedNode";
 const COMPLETE: &str = "UpdateComplete";
@@ -64,11 +67,31 @@ const UNKNOWN: &str = "Unknown";
 /// Reason of a condition that has not occurred.
 const NOT_YET: &str = "NotYetOccurred";
 
-/// Return the conditions of the daemon's phase, based on those before; unchanged if they match.
+/// Types of a cluster that reports images, in place of [`APPLIED`].
+const IMAGE_TYPES: [&str; 3] = [APPLIED_FILES, APPLIED_IMAGE, PULLED];
+
+/// Return true if a controller wrote the types of a cluster that reports images (feature gate
+/// `ImageModeStatusReporting`).
 #[must_use]
-pub fn updated_conditions(before: &[NodeCondition], lifecycle: &Lifecycle, now: &str) -> Vec<NodeCondition> {
-    let mut history = History { conditions: before.to_vec(), now };
-    for kind in TYPES {
+pub fn have_image_types(conditions: &[NodeCondition]) -> bool {
+    conditions.iter().any(|condition| IMAGE_TYPES.contains(&condition.kind.as_str()))
+}
+
+/// Return the conditions of the daemon's phase, based on those before; unchanged if they match.
+/// `reports_images` selects the types of a cluster that reports files and OS image apart.
+#[must_use]
+pub fn updated_conditions(
+    before: &[NodeCondition],
+    lifecycle: &Lifecycle,
+    reports_images: bool,
+    now: &str,
+) -> Vec<NodeCondition> {
+    let mut history = History { conditions: before.to_vec(), reports_images, now };
+    let types = TYPES.iter().flat_map(|kind| match *kind {
+        APPLIED if reports_images => &IMAGE_TYPES,
+        _ => std::slice::from_ref(kind),
+    });
+    for kind in types.copied() {
         if history.find(kind).is_none() {
             history.add(kind, FALSE, NOT_YET, "this condition has not occurred yet");
         }
@@ -79,6 +102,7 @@ pub fn updated_conditions(before: &[NodeCondition], lifecycle: &Lifecycle, now: 
 
 struct History<'a> {
     conditions: Vec<NodeCondition>,
+    reports_images: bool,
     now: &'a str,
 }
 
@@ -139,7 +163,13 @@ impl History<'_> {
 
     fn record(&mut self, lifecycle: &Lifecycle) {
         match degraded_state(lifecycle) {
-            Some((_, reason)) => self.set(DEGRADED, TRUE, DEGRADED, &reason),
+            Some((_, reason)) => {
+                // MCO's controllers count an updated node before they look whether it is degraded.
+                if self.is(UPDATED, TRUE) {
+                    self.set_updated(FALSE, &not_updated(lifecycle));
+                }
+                self.set(DEGRADED, TRUE, DEGRADED, &reason);
+            }
             None if lifecycle.phase == DaemonPhase::Done && !self.is(DEGRADED, FALSE) => {
                 self.set(DEGRADED, FALSE, DEGRADED, "the node is healthy");
             }
@@ -163,12 +193,16 @@ impl History<'_> {
                     self.set_part(DRAINED, FALSE, "no drain is needed");
                 }
                 let message = format!("applying {}", target.config);
-                self.set(EXECUTED, UNKNOWN, APPLIED, &message);
-                self.set_part(APPLIED, UNKNOWN, &message);
+                // A live update changes files only.
+                let part = if self.reports_images { APPLIED_FILES } else { APPLIED };
+                self.set(EXECUTED, UNKNOWN, part, &message);
+                self.set_part(part, UNKNOWN, &message);
             }
             // The deployment is unlocked: the update is on disk, and the reboot will activate it.
             DaemonPhase::Rebooting { target, .. } => {
-                self.applied(target.config.as_str());
+                let parts: &[&str] =
+                    if self.reports_images { &[APPLIED_FILES, APPLIED_IMAGE] } else { &[APPLIED] };
+                self.applied(target.config.as_str(), parts);
                 self.set(REBOOTED, UNKNOWN, REBOOTED, &format!("rebooting the node into {}", target.config));
             }
             DaemonPhase::CheckingBoot { .. } | DaemonPhase::RollingBack { .. } | DaemonPhase::Verifying => {
@@ -180,14 +214,6 @@ impl History<'_> {
             DaemonPhase::Done => {
                 let current = lifecycle.current.as_ref().map_or("", |current| current.config.as_str());
                 self.set_updated(TRUE, &format!("{current} is applied and verified"));
-            }
-            // Rolled back by an operator after the update was complete.
-            DaemonPhase::Blocked { .. } if self.is(UPDATED, TRUE) => {
-                let current = lifecycle.current.as_ref().map_or("", |current| current.config.as_str());
-                self.set_updated(
-                    FALSE,
-                    &format!("the node was rolled back to {current}; the desired config is blocked"),
-                );
             }
             _ => {}
         }
@@ -202,8 +228,10 @@ impl History<'_> {
         );
     }
 
-    fn applied(&mut self, target: &str) {
-        self.set_part(APPLIED, TRUE, &format!("files and OS of {target} are on disk"));
+    fn applied(&mut self, target: &str, parts: &[&str]) {
+        for part in parts {
+            self.set_part(part, TRUE, &format!("files and OS of {target} are on disk"));
+        }
         self.set(EXECUTED, TRUE, EXECUTED, &format!("{target} is applied"));
     }
 
@@ -214,70 +242,26 @@ impl History<'_> {
         if self.is(REBOOTED, UNKNOWN) {
             self.set(REBOOTED, TRUE, REBOOTED, &format!("the node was rebooted into {current}"));
         }
-        if self.is(APPLIED, UNKNOWN) {
-            self.applied(&current);
+        let parts = [APPLIED, APPLIED_FILES].into_iter().filter(|part| self.is(part, UNKNOWN));
+        let parts: Vec<&str> = parts.collect();
+        if !parts.is_empty() {
+            self.applied(&current, &parts);
             self.set(POST_ACTION, TRUE, "None", "the affected services picked up the change");
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::core::daemon::lifecycle::ConfigRef;
-
-    fn desired(config: &str) -> ConfigRef {
-        ConfigRef { config: config.into(), image: None, digest: None }
-    }
-
-    /// Return the conditions that are not false after these phases.
-    fn through(phases: impl IntoIterator<Item = DaemonPhase>) -> Vec<String> {
-        let mut conditions = Vec::new();
-        for phase in phases {
-            let lifecycle = Lifecycle { phase, current: Some(desired("b")), ..Lifecycle::default() };
-            conditions = updated_conditions(&conditions, &lifecycle, "2030-01-01T00:00:00Z");
-            let again = updated_conditions(&conditions, &lifecycle, "2031-01-01T00:00:00Z");
-            assert_eq!(again, conditions, "a repeated phase changes nothing");
+/// Reason why a node that was up to date is so no longer.
+fn not_updated(lifecycle: &Lifecycle) -> String {
+    let current = lifecycle.current.as_ref().map_or("no config", |current| current.config.as_str());
+    match &lifecycle.phase {
+        // Rolled back by an operator after the update was complete.
+        DaemonPhase::Blocked { .. } => {
+            format!("the node was rolled back to {current}; the desired config is blocked")
         }
-        let set = conditions.iter().filter(|condition| condition.status != FALSE);
-        set.map(|condition| format!("{}={} ({})", condition.kind, condition.status, condition.reason))
-            .collect()
-    }
-
-    #[test]
-    fn staged_update_sets_conditions_step_by_step() {
-        let target = || desired("b");
-        let draining =
-            || DaemonPhase::Draining { target: target(), next: AfterDrain::Unlock, is_overdue: false };
-        let rebooting = || DaemonPhase::Rebooting { target: target(), inhibited_by: None };
-        let preparing = || DaemonPhase::Preparing { target: target() };
-        assert_eq!(through([DaemonPhase::Done]), ["Updated=True (Updated)"]);
-        assert!(through([DaemonPhase::Done, preparing()]).is_empty());
-        let drained = ["UpdatePrepared=True (UpdatePrepared)", "UpdateExecuted=Unknown (Drained)"];
-        assert_eq!(through([DaemonPhase::Done, preparing(), draining()]), drained);
-        let armed = [
-            "UpdatePrepared=True (UpdatePrepared)",
-            "UpdateExecuted=True (UpdateExecuted)",
-            "AppliedFilesAndOS=True (UpdateExecutedAppliedFilesAndOS)",
-            "RebootedNode=Unknown (RebootedNode)",
-        ];
-        assert_eq!(through([preparing(), draining(), rebooting()]), armed);
-        let booted = through([preparing(), draining(), rebooting(), DaemonPhase::Verifying]);
-        assert!(booted.contains(&"RebootedNode=True (RebootedNode)".to_owned()), "{booted:?}");
-        let done = through([preparing(), draining(), rebooting(), DaemonPhase::Verifying, DaemonPhase::Done]);
-        assert_eq!(done, ["Updated=True (Updated)"]);
-    }
-
-    #[test]
-    fn live_update_sets_no_reboot_condition() {
-        let applying = DaemonPhase::Applying { target: desired("b") };
-        let phases = [DaemonPhase::Preparing { target: desired("b") }, applying, DaemonPhase::Verifying];
-        let expected = [
-            "UpdatePrepared=True (UpdatePrepared)",
-            "UpdateExecuted=True (UpdateExecuted)",
-            "AppliedFilesAndOS=True (UpdateExecutedAppliedFilesAndOS)",
-            "UpdatePostActionComplete=True (None)",
-        ];
-        assert_eq!(through(phases), expected);
+        _ => format!("the node has {current}, and is degraded"),
     }
 }
+
+#[cfg(test)]
+mod tests;

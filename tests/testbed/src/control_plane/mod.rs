@@ -1,6 +1,7 @@
 //! Cluster for one node: a real API server behind a recording proxy, and a stand-in for the drain controller.
 
 mod controller;
+mod node_object;
 mod proxy;
 mod request_log;
 mod server;
@@ -74,16 +75,7 @@ impl Cluster {
             annotations.iter().map(|(key, value)| (format!("{PREFIX}{key}"), json!(value))).collect();
         let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE, "annotations": annotations}});
         let created: Value = self.create("", "v1", "Node", &node);
-        let uid = created["metadata"]["uid"].as_str().unwrap();
-        self.create(
-            "machineconfiguration.openshift.io",
-            "v1",
-            "MachineConfigNode",
-            &json!({
-                "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigNode",
-                "metadata": {"name": NODE, "ownerReferences": [{"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid}]},
-                "spec": {"node": {"name": NODE}, "pool": {"name": "worker"}, "configVersion": {"desired": "not-yet-set"}}}),
-        );
+        self.create_node_object(created["metadata"]["uid"].as_str().unwrap());
     }
 
     fn api(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
@@ -129,18 +121,6 @@ impl Cluster {
     pub fn annotation(&self, key: &str) -> Option<String> {
         let node = self.runtime.block_on(self.api("", "v1", "Node").get(NODE)).unwrap();
         node.metadata.annotations?.get(&format!("{PREFIX}{key}")).cloned()
-    }
-
-    /// Conditions of the `MachineConfigNode` that are not false.
-    pub fn conditions(&self) -> Vec<String> {
-        let api = self.api("machineconfiguration.openshift.io", "v1", "MachineConfigNode");
-        let node = self.runtime.block_on(api.get(NODE)).unwrap();
-        let conditions = node.data["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let set = conditions.iter().filter(|condition| condition["status"] != "False");
-        set.map(|condition| {
-            format!("{}={}", condition["type"].as_str().unwrap(), condition["status"].as_str().unwrap())
-        })
-        .collect()
     }
 
     /// Wait until the node has written this annotation or condition; writes in the background arrive a little

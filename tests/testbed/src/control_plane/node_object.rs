@@ -1,0 +1,87 @@
+//! The node's `MachineConfigNode` and the pools, as the cluster's operator and controllers write them.
+
+use kube::api::{DeleteParams, DynamicObject, Patch, PatchParams};
+use kube::{Api, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::{Cluster, NODE};
+
+const GROUP: &str = "machineconfiguration.openshift.io";
+
+impl Cluster {
+    fn node_objects(&self) -> Api<DynamicObject> {
+        self.api(GROUP, "v1", "MachineConfigNode")
+    }
+
+    /// Create the object as the operator does; `uid` is that of the Node.
+    pub(super) fn create_node_object(&self, uid: &str) {
+        let owner = json!({"apiVersion": "v1", "kind": "Node", "name": NODE, "uid": uid});
+        let object = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "MachineConfigNode",
+            "metadata": {"name": NODE, "ownerReferences": [owner]},
+            "spec": {"node": {"name": NODE}, "pool": {"name": "worker"}, "configVersion": {"desired": "not-yet-set"}}});
+        self.create(GROUP, "v1", "MachineConfigNode", &object);
+    }
+
+    /// Create the object again after it was deleted.
+    pub fn restore_node_object(&self) {
+        let node = self.runtime.block_on(self.api("", "v1", "Node").get(NODE)).unwrap();
+        self.create_node_object(&node.uid().unwrap());
+    }
+
+    pub fn delete_node_object(&self) {
+        self.runtime.block_on(self.node_objects().delete(NODE, &DeleteParams::default())).unwrap();
+    }
+
+    /// The object, or null if it does not exist.
+    pub fn node_object(&self) -> Value {
+        let object = self.runtime.block_on(self.node_objects().get_opt(NODE)).unwrap();
+        serde_json::to_value(object).unwrap()
+    }
+
+    /// Set the desired config and image in its spec, as the node controller does before it annotates the Node
+    /// of a cluster that reports images.
+    pub fn set_desired_in_node_object(&self, config: &str, image: &str) {
+        let spec =
+            json!({"spec": {"configVersion": {"desired": config}, "configImage": {"desiredImage": image}}});
+        let patch = Patch::Merge(&spec);
+        self.runtime.block_on(self.node_objects().patch(NODE, &PatchParams::default(), &patch)).unwrap();
+    }
+
+    /// Create a pool of the nodes with this role.
+    pub fn create_pool(&self, role: &str) {
+        let pool = json!({
+            "apiVersion": format!("{GROUP}/v1"), "kind": "MachineConfigPool", "metadata": {"name": role},
+            "spec": {"nodeSelector": {"matchLabels": {format!("node-role.kubernetes.io/{role}"): ""}}}});
+        self.create(GROUP, "v1", "MachineConfigPool", &pool);
+    }
+
+    /// Give the Node a role.
+    pub fn add_role(&self, role: &str) {
+        let patch = json!({"metadata": {"labels": {format!("node-role.kubernetes.io/{role}"): ""}}});
+        let nodes = self.api("", "v1", "Node");
+        self.runtime.block_on(nodes.patch(NODE, &PatchParams::default(), &Patch::Merge(&patch))).unwrap();
+    }
+
+    /// Conditions of the object that are not false.
+    pub fn conditions(&self) -> Vec<String> {
+        let object = self.node_object();
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let set = conditions.iter().filter(|condition| condition["status"] != "False");
+        set.map(|condition| {
+            format!("{}={}", condition["type"].as_str().unwrap(), condition["status"].as_str().unwrap())
+        })
+        .collect()
+    }
+
+    /// Message of a condition of the object.
+    pub fn condition_message(&self, kind: &str) -> String {
+        let object = self.node_object();
+        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let condition = conditions.iter().find(|condition| condition["type"] == kind);
+        condition.unwrap_or_else(|| panic!("no {kind} in {conditions:?}"))["message"]
+            .as_str()
+            .unwrap()
+            .to_owned()
+    }
+}
