@@ -173,9 +173,8 @@ impl Daemon {
     }
 
     fn begin(&mut self) {
-        let commands = self.lifecycle.phase.commands(0);
         self.publish_lifecycle();
-        self.run_commands(commands);
+        self.run_commands(self.lifecycle.phase.commands(0));
     }
 
     /// Returns true if the daemon stops and its work has ended or used up [`STOP_TIMEOUT`].
@@ -186,6 +185,7 @@ impl Daemon {
     fn handle_source_event(&mut self, event: SourceEvent) {
         match event {
             SourceEvent::DesiredChanged(desired) => self.handle(DaemonEvent::DesiredChanged(desired)),
+            SourceEvent::NoDesiredConfig(reason) => self.handle(DaemonEvent::NoDesiredConfig(reason)),
             SourceEvent::Published(number) => {
                 self.views[1] = self.views[1].max(number);
                 self.run_announced();

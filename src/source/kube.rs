@@ -47,6 +47,8 @@ pub struct KubeSource {
     /// Time of the write whose answer is in `node`; `None` if the watch reported it.
     written: Option<Instant>,
     last_desired: Option<ConfigRef>,
+    /// True once it was reported that the Node names no desired config.
+    is_undesired: bool,
     error: Option<String>,
     views: VecDeque<LifecycleView>,
     /// State of the daemon as last published, with the number and time of that view.
@@ -82,6 +84,7 @@ impl KubeSource {
             node: None,
             written: None,
             last_desired: None,
+            is_undesired: false,
             error: None,
             views: VecDeque::new(),
             published: Lifecycle::default(),
@@ -208,10 +211,16 @@ impl KubeSource {
     fn send_desired(&mut self) {
         let Some(node) = &self.node else { return };
         let current = self.views.back().map_or(&self.published, |view| &view.lifecycle).current.as_ref();
-        let desired = annotations::desired_config(&node.annotations, &self.seed, current);
-        if let Some(desired) = desired.filter(|desired| self.last_desired.as_ref() != Some(desired)) {
-            self.last_desired = Some(desired.clone());
-            self.send(SourceEvent::DesiredChanged(desired));
+        match annotations::desired_config(&node.annotations, &self.seed, current) {
+            Some(desired) if self.last_desired.as_ref() != Some(&desired) => {
+                self.last_desired = Some(desired.clone());
+                self.send(SourceEvent::DesiredChanged(desired));
+            }
+            None if self.last_desired.is_none() && !self.is_undesired => {
+                self.is_undesired = true;
+                self.send(SourceEvent::NoDesiredConfig(annotations::NO_DESIRED_CONFIG.to_owned()));
+            }
+            _ => {}
         }
     }
 

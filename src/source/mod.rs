@@ -28,6 +28,8 @@ pub struct LifecycleView {
 pub enum SourceEvent {
     /// The desired config changed.
     DesiredChanged(ConfigRef),
+    /// The source was read, and desires no config: cause and way out.
+    NoDesiredConfig(String),
     /// The view with this number is published, and so are all earlier ones or a summary of them.
     Published(u64),
     /// The fetched config, or the reason why it is not available.

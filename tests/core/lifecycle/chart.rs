@@ -54,6 +54,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
     vec![
         DaemonEvent::DesiredChanged(desired("b")),
         DaemonEvent::DesiredChanged(desired("c")),
+        DaemonEvent::NoDesiredConfig("run `flameholder adopt`".into()),
         look(BootCheckState::Confirmed),
         look(BootCheckState::Unconfirmed { failed_checks: None }),
         look(BootCheckState::RollingBack { reason: "it was not healthy".into() }),
@@ -81,6 +82,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
 fn word(event: &DaemonEvent) -> &'static str {
     match event {
         DaemonEvent::DesiredChanged(_) => "another desired config",
+        DaemonEvent::NoDesiredConfig(_) => "no desired config",
         DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::Confirmed, .. }) => "confirmed",
         DaemonEvent::Observed(HostObservation { boot_check: BootCheckState::RollingBack { .. }, .. }) => {
             "rejected"

@@ -90,6 +90,30 @@ fn update_with_a_reboot_ends_in_done() {
 }
 
 #[test]
+fn host_with_neither_a_desired_nor_a_current_config_is_reported_until_it_has_one() {
+    let undesired = || DaemonEvent::NoDesiredConfig("run `flameholder adopt`".into());
+    let nothing = || DaemonEvent::Observed(HostObservation::default());
+    for events in [[undesired(), nothing()], [nothing(), undesired()]] {
+        let (end, phases) = history(Lifecycle::default(), events);
+        assert_eq!(phases.last(), Some(&"BackingOff"));
+        assert_eq!(end.phase.reason().as_deref(), Some("run `flameholder adopt`"));
+        let (adopted, phases) = history(end.clone(), [DaemonEvent::StateChanged, look("a")]);
+        assert_eq!(
+            phases,
+            ["BackingOff", "Observing", "Idle"],
+            "the source desires the record's config next"
+        );
+        let (_, phases) = history(adopted, [DaemonEvent::DesiredChanged(desired("a"))]);
+        assert_eq!(phases, ["Idle", "Verifying"]);
+        let (_, phases) = history(end, [undesired(), DaemonEvent::DesiredChanged(desired("a"))]);
+        assert_eq!(phases, ["BackingOff", "BackingOff", "Fetching"]);
+    }
+    // A record is enough: the source desires its config as soon as it knows it.
+    let (_, phases) = history(Lifecycle::default(), [undesired(), look("a")]);
+    assert_eq!(phases, ["Observing", "Observing", "Idle"]);
+}
+
+#[test]
 fn new_desired_config_is_followed_from_every_phase() {
     let target = desired("b");
     let draining =

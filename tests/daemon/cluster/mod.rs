@@ -6,4 +6,5 @@ mod idle;
 mod node_object;
 mod permissions;
 mod tls;
+mod undesired;
 mod update_costs;

@@ -56,6 +56,8 @@ pub struct Lifecycle {
     pub is_forced: bool,
     /// Reason why the last shutdown did not finalize the staged deployment.
     pub finalize_failure: Option<String>,
+    /// Reason why the source desires no config, and the way out; `None` while it desires one or was not read.
+    pub undesired: Option<String>,
     /// Number of failed attempts in a row.
     pub failures: u32,
     /// True if an operator asked for another observation while work ran that must not be interrupted: the host is
@@ -153,6 +155,8 @@ pub enum AfterDrain {
 pub enum DaemonEvent {
     /// The source named a desired config.
     DesiredChanged(ConfigRef),
+    /// The source was read, and desires no config: cause and way out.
+    NoDesiredConfig(String),
     /// The host was observed.
     Observed(HostObservation),
     /// The desired config was fetched.
@@ -281,6 +285,7 @@ impl Default for Lifecycle {
             blocked: None,
             is_forced: false,
             finalize_failure: None,
+            undesired: None,
             failures: 0,
             observes_again: false,
         }

@@ -18,6 +18,7 @@ impl Lifecycle {
             (DaemonPhase::Stopping, _) => self.stay(),
             (_, DaemonEvent::Stop) => self.stop(),
             (_, DaemonEvent::DesiredChanged(desired)) => self.desired_changed(desired),
+            (_, DaemonEvent::NoDesiredConfig(reason)) => self.desires_nothing(reason),
             (_, DaemonEvent::Failed(problem)) => self.failed(problem),
             (DaemonPhase::Observing, DaemonEvent::Observed(look)) => self.observed(look),
             (DaemonPhase::Fetching { target }, DaemonEvent::Fetched) => {
@@ -111,7 +112,7 @@ impl Lifecycle {
         if self.desired.as_ref() == Some(&desired) {
             return self.stay();
         }
-        self.desired = Some(desired);
+        (self.desired, self.undesired) = (Some(desired), None);
         self.failures = 0;
         match &self.phase {
             // An update to this config is under way already, or the phase decides at its end.
@@ -135,6 +136,15 @@ impl Lifecycle {
             | DaemonPhase::Blocked { .. }
             | DaemonPhase::BackingOff { .. } => self.follow_desired(),
         }
+    }
+
+    /// Keep the last desired config; without one the reason counts.
+    fn desires_nothing(mut self, reason: String) -> Step {
+        if self.desired.is_some() {
+            return self.stay();
+        }
+        self.undesired = Some(reason);
+        if self.phase == DaemonPhase::Idle { self.follow_desired() } else { self.stay() }
     }
 
     fn observed(mut self, look: HostObservation) -> Step {
@@ -219,7 +229,7 @@ impl Lifecycle {
 
     /// Choose the next phase from the desired config: idle, verify, blocked, or fetch and update.
     fn follow_desired(self) -> Step {
-        let Some(target) = self.desired.clone() else { return self.enter(DaemonPhase::Idle) };
+        let Some(target) = self.desired.clone() else { return self.without_desired() };
         if self.is_forced {
             return self.enter(DaemonPhase::Fetching { target });
         }
@@ -235,6 +245,17 @@ impl Lifecycle {
                 self.enter(DaemonPhase::Blocked { reason })
             }
             _ => self.enter(DaemonPhase::Fetching { target }),
+        }
+    }
+
+    /// Wait for a desired config. A host with neither a desired nor a current config needs an operator.
+    fn without_desired(self) -> Step {
+        match (&self.undesired, &self.current) {
+            (Some(reason), None) => {
+                let problem = DaemonProblem { class: ProblemClass::Host, reason: reason.clone() };
+                self.back_off(problem)
+            }
+            _ => self.enter(DaemonPhase::Idle),
         }
     }
 

@@ -28,6 +28,12 @@ pub const FINALIZE_FAILURE: &str = "machineconfiguration.openshift.io/ostree-fin
 /// Topology of the control plane; `SingleReplica` leaves no other node to drain to.
 pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 
+/// Reason for the state of a node whose desired config neither the Node, nor Ignition's seed, nor a record on the
+/// host names.
+pub const NO_DESIRED_CONFIG: &str = "this host has no record of an applied config, and neither its Node nor \
+    /etc/machine-config-daemon/node-annotations.json names a desired one: run `flameholder adopt` on a host that the \
+    machine-config-daemon configured, or `flameholder firstboot` on one that only Ignition configured";
+
 const REBOOTING: &str = "Rebooting";
 /// Topology in which a node is never drained.
 const SINGLE: &str = "SingleReplica";
