@@ -8,30 +8,37 @@ use serde::Serialize;
 
 use crate::cli::CliError;
 use crate::cli::output::terminal::{say, write_out};
+use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::{document, machine_config};
+use crate::core::plan::plain_ignition;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
 use crate::host::facts::boot;
 use crate::transaction::state::current::DecodedConfig;
 
-/// Read and parse a MachineConfig. Unknown keys, and a size that a cluster cannot store, are warned of on
-/// standard error.
+/// Characters that a note shows of an Ignition version.
+const SHOWN_VERSION: usize = 16;
+
+/// Read and parse a MachineConfig, or an Ignition config in place of one. An Ignition config, unknown keys, and a
+/// size that a cluster cannot store, are pointed out on standard error.
 pub(crate) fn load_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
-    load_parsed(file, DecodedConfig::parse)
+    load_parsed(file, DecodedConfig::decode)
 }
 
 /// Read and parse a MachineConfig like [`load_configuration`], one that was applied already.
 pub(crate) fn load_applied_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
-    load_parsed(file, DecodedConfig::parse_applied)
+    load_parsed(file, DecodedConfig::decode_applied)
 }
 
 fn load_parsed(
     file: &Path,
-    parse: fn(&[u8]) -> Result<DecodedConfig, RefusalList>,
+    decode: fn(MachineConfig) -> Result<DecodedConfig, RefusalList>,
 ) -> Result<DecodedConfig, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
-    let configuration = parse(&bytes).map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+    let configuration = parse_object(&bytes, &shown).and_then(decode);
+    let configuration = configuration.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for key in &configuration.object.ignition.unused {
         say(&format!("warning: {shown}: {key} is unknown to its Ignition version and has no effect"));
     }
@@ -42,6 +49,28 @@ fn load_parsed(
         ));
     }
     Ok(configuration)
+}
+
+/// Parse a MachineConfig, or the one that stands for an Ignition config, which is pointed out.
+fn parse_object(bytes: &[u8], shown: &str) -> Result<MachineConfig, RefusalList> {
+    let document = document::parse(bytes)?;
+    let Some(version) = plain_ignition::version(&document) else {
+        return machine_config::parse_document(document);
+    };
+    say(&format!(
+        "note: {shown} is an Ignition config (version {}), not a MachineConfig; it is taken as the spec.config of one",
+        version.chars().take(SHOWN_VERSION).filter(|c| !c.is_control()).collect::<String>()
+    ));
+    let carrier = plain_ignition::carrier(document)?;
+    // From its text, because the recorded form has to be readable too.
+    let object = machine_config::parse(carrier.document.to_string().as_bytes())?;
+    if carrier.is_served {
+        say(&format!("note: {shown} comes from a config server: its MachineConfig {} is taken", object.name));
+    }
+    for name in &carrier.left_out {
+        say(&format!("warning: {shown}: {name} is of use to Ignition only, and is not applied"));
+    }
+    Ok(object)
 }
 
 /// Read a document up to the accepted size. Standard input is cut one byte beyond, where the parser refuses

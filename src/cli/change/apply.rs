@@ -28,7 +28,7 @@ const LISTED: usize = 4;
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
     place: TargetArgs,
-    /// The desired config, a MachineConfig in JSON or YAML; `-` for standard input
+    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
     /// Deploy this OS image instead of the one that the config names

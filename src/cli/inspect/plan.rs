@@ -30,7 +30,7 @@ pub(crate) struct PlanArgs {
     /// The current config, compared instead of the one that was applied last
     #[arg(long, value_name = "FILE")]
     current: Option<PathBuf>,
-    /// The desired config, a MachineConfig in JSON or YAML; `-` for standard input
+    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
     /// Plan with this OS image instead of the one that the config names

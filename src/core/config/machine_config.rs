@@ -62,7 +62,12 @@ pub struct MachineConfigSpec {
 
 /// Parse a document that holds exactly one `MachineConfig`: a bare object, or a `List` with one item.
 pub fn parse(bytes: &[u8]) -> Result<MachineConfig, RefusalList> {
-    let mut configs = parse_all(bytes)?;
+    parse_document(document::parse(bytes)?)
+}
+
+/// Convert a document like [`parse`].
+pub fn parse_document(document: Value) -> Result<MachineConfig, RefusalList> {
+    let mut configs = all_of(document)?;
     match (configs.pop(), configs.len()) {
         (Some(config), 0) => Ok(config),
         (None, _) => Err(RefusalList::one("items", "the list holds no MachineConfig")),
@@ -78,7 +83,10 @@ pub fn parse(bytes: &[u8]) -> Result<MachineConfig, RefusalList> {
 
 /// Parse all `MachineConfig`s of a document: a bare object, or a `List`.
 pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, RefusalList> {
-    let document = document::parse(bytes)?;
+    all_of(document::parse(bytes)?)
+}
+
+fn all_of(document: Value) -> Result<Vec<MachineConfig>, RefusalList> {
     let kind = document.get("kind").and_then(Value::as_str);
     if !matches!(kind, Some("List" | "MachineConfigList")) {
         return Ok(vec![parse_object(document, "")?]);

@@ -10,6 +10,7 @@ pub mod first_boot;
 pub mod first_presets;
 pub mod kubeconfig;
 pub mod password;
+pub mod plain_ignition;
 pub mod reconcile;
 pub mod remaining_work;
 pub mod service_actions;

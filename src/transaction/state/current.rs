@@ -35,7 +35,11 @@ pub struct DecodedConfig {
 impl DecodedConfig {
     /// Parse and decode the document of a MachineConfig to apply.
     pub fn parse(bytes: &[u8]) -> Result<Self, RefusalList> {
-        let object = machine_config::parse(bytes)?;
+        Self::decode(machine_config::parse(bytes)?)
+    }
+
+    /// Decode a MachineConfig to apply.
+    pub fn decode(object: MachineConfig) -> Result<Self, RefusalList> {
         let host = decode::decode(&object)?;
         Ok(Self { object, host, layered_image: None })
     }
@@ -43,7 +47,11 @@ impl DecodedConfig {
     /// Parse and decode the document of a MachineConfig that was applied already, by Ignition, MCD or an
     /// earlier version: entries that no host takes are left out, by name.
     pub fn parse_applied(bytes: &[u8]) -> Result<Self, RefusalList> {
-        let object = machine_config::parse(bytes)?;
+        Self::decode_applied(machine_config::parse(bytes)?)
+    }
+
+    /// Decode a MachineConfig like [`DecodedConfig::parse_applied`].
+    pub fn decode_applied(object: MachineConfig) -> Result<Self, RefusalList> {
         let host = decode::decode_applied(&object)?;
         Ok(Self { object, host, layered_image: None })
     }

@@ -1,0 +1,224 @@
+//! Ignition configs in place of a MachineConfig, such as the answer of a config server: the MachineConfig that
+//! stands for one, and the refusal of work that Ignition alone does, at the first boot of a machine.
+
+use serde_json::{Map, Value, json};
+
+use super::first_boot;
+use crate::core::config::contents::ContentsDecoder;
+use crate::core::config::ignition;
+use crate::core::config::ignition::newest;
+use crate::core::values::paths::{CONTENT, ENCAPSULATED};
+use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::tree::ContentDigest;
+
+/// Sections that only Ignition applies, each with the reason and the way out.
+const REFUSED: [(&str, &str); 8] = [
+    ("ignition.config.merge", OTHER_CONFIGS),
+    ("ignition.config.append", OTHER_CONFIGS),
+    ("ignition.config.replace", OTHER_CONFIGS),
+    ("storage.disks", AT_INSTALLATION),
+    ("storage.raid", AT_INSTALLATION),
+    ("storage.filesystems", AT_INSTALLATION),
+    ("storage.luks", AT_INSTALLATION),
+    ("kernelArguments.shouldNotExist", "a config cannot remove kernel arguments; remove the section"),
+];
+const OTHER_CONFIGS: &str = "other configs are fetched by Ignition only; give the merged config";
+const AT_INSTALLATION: &str =
+    "only Ignition does this, at the first boot of a machine; remove the section, or reinstall the machine";
+
+/// Sections about fetching. They have no effect, because nothing is fetched.
+const WITHOUT_EFFECT: [&str; 3] = ["ignition.proxy", "ignition.security", "ignition.timeouts"];
+
+/// Hexadecimal digits of the digest in the name of a config that has none.
+const NAME_DIGITS: usize = 32;
+
+/// MachineConfig that stands for an Ignition config.
+#[derive(Debug)]
+pub struct CarrierConfig {
+    /// The object as a document.
+    pub document: Value,
+    /// Names of sections and files of the Ignition config that are not applied.
+    pub left_out: Vec<String>,
+    /// True if the object was found in the Ignition config, where a config server puts it.
+    pub is_served: bool,
+}
+
+/// Return the version of an Ignition config; `None` for any other document.
+#[must_use]
+pub fn version(document: &Value) -> Option<&str> {
+    let is_object = document.get("kind").is_some() || document.get("apiVersion").is_some();
+    let version = document.get("ignition")?.get("version").and_then(Value::as_str);
+    (!is_object).then_some(version.unwrap_or("unknown"))
+}
+
+/// Return the MachineConfig that stands for the Ignition config `document`.
+///
+/// The answer of a config server holds the MachineConfig as a file, which is taken as on the first boot of a
+/// machine. Any other config becomes the `spec.config` of an object that is named by its digest.
+pub fn carrier(document: Value) -> Result<CarrierConfig, RefusalList> {
+    let parsed = ignition::parse(&document, "spec.config")?;
+    let files = parsed.config.storage.and_then(|storage| storage.files).unwrap_or_default();
+    if let (Some(encapsulated), Some(content)) = (contents(&files, ENCAPSULATED)?, contents(&files, CONTENT)?)
+    {
+        return served(&encapsulated, &content, &files);
+    }
+    refuse_work_of_ignition(&document)?;
+    let left_out = WITHOUT_EFFECT.iter().filter(|section| is_filled(&document, section));
+    let left_out = left_out.map(|section| format!("spec.config.{section}")).collect();
+    Ok(CarrierConfig { document: wrapped(document), left_out, is_served: false })
+}
+
+/// Decode the contents of the file at `path`; `None` if the config has no such file.
+fn contents(files: &[newest::File], path: &str) -> Result<Option<Vec<u8>>, RefusalList> {
+    let Some(file) = files.iter().find(|file| file.path == path) else { return Ok(None) };
+    let resource = file.contents.clone().unwrap_or_default();
+    let decoded =
+        ContentsDecoder::default().decode(resource.source.as_deref(), resource.compression.as_deref());
+    decoded.map(Some).map_err(|error| RefusalList::one(format!("file {path}"), error.to_string()))
+}
+
+fn served(encapsulated: &[u8], content: &[u8], files: &[newest::File]) -> Result<CarrierConfig, RefusalList> {
+    let document = first_boot::configuration(encapsulated, Some(content))?;
+    let kept = document.pointer("/spec/config/storage/files").and_then(Value::as_array);
+    let kept: Vec<&str> = kept.into_iter().flatten().filter_map(|file| file.get("path")?.as_str()).collect();
+    let added = files.iter().map(|file| file.path.as_str()).filter(|path| !kept.contains(path));
+    let left_out = added.map(str::to_owned).collect();
+    Ok(CarrierConfig { document, left_out, is_served: true })
+}
+
+/// Refuse sections that the agent would not apply, each by its name.
+fn refuse_work_of_ignition(document: &Value) -> Result<(), RefusalList> {
+    // The parser of Ignition 2.x refuses file systems by itself, and accepts the declaration of the root.
+    let is_legacy = version(document).is_some_and(|version| version.starts_with("2."));
+    let refused = REFUSED
+        .iter()
+        .filter(|(section, _)| is_filled(document, section))
+        .filter(|(section, _)| !(is_legacy && section.starts_with("storage.")))
+        .map(|(section, reason)| Refusal::new(format!("spec.config.{section}"), *reason))
+        .collect();
+    RefusalList::or(refused, ())
+}
+
+/// Return true if the section exists and has members.
+fn is_filled(document: &Value, section: &str) -> bool {
+    let found = document.pointer(&format!("/{}", section.replace('.', "/")));
+    match found {
+        None | Some(Value::Null) => false,
+        Some(Value::Array(items)) => !items.is_empty(),
+        Some(Value::Object(members)) => members.values().any(|member| !is_empty(member)),
+        Some(_) => true,
+    }
+}
+
+fn is_empty(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.values().all(is_empty),
+        _ => false,
+    }
+}
+
+/// Wrap the config. Kernel arguments move to where a MachineConfig has them.
+fn wrapped(mut document: Value) -> Value {
+    let digest = ContentDigest::of(document.to_string().as_bytes()).to_string();
+    let digits = digest.rsplit(':').next().unwrap_or_default();
+    let name = format!("ignition-{}", digits.get(..NAME_DIGITS).unwrap_or(digits));
+    let mut spec = Map::new();
+    let arguments = document.as_object_mut().and_then(|config| config.remove("kernelArguments"));
+    if let Some(arguments) = arguments.and_then(|mut section| section.get_mut("shouldExist").map(Value::take))
+    {
+        spec.insert("kernelArguments".to_owned(), arguments);
+    }
+    spec.insert("config".to_owned(), document);
+    json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1",
+        "kind": "MachineConfig",
+        "metadata": {"name": name},
+        "spec": spec,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(document: &Value) -> Vec<String> {
+        let refused = carrier(document.clone()).unwrap_err();
+        refused.as_slice().iter().map(|refusal| refusal.field.clone()).collect()
+    }
+
+    #[test]
+    fn object_of_kubernetes_is_not_taken_for_an_ignition_config() {
+        for document in [
+            json!({"kind": "MachineConfig", "ignition": {"version": "3.4.0"}}),
+            json!({"apiVersion": "v1", "ignition": {"version": "3.4.0"}}),
+            json!({"storage": {}}),
+            json!([{"ignition": {"version": "3.4.0"}}]),
+            json!("ignition"),
+        ] {
+            assert_eq!(version(&document), None, "{document}");
+        }
+        assert_eq!(version(&json!({"ignition": {"version": "2.2.0"}})), Some("2.2.0"));
+        assert_eq!(version(&json!({"ignition": {}})), Some("unknown"));
+    }
+
+    #[test]
+    fn work_of_ignition_is_refused_by_name() {
+        let config = |version: &str, section: &str, value: Value| {
+            let mut document = json!({"ignition": {"version": version}});
+            let (first, second) = section.split_once('.').unwrap();
+            match second.split_once('.') {
+                Some((second, third)) => document[first][second][third] = value,
+                None => document[first][second] = value,
+            }
+            document
+        };
+        let merge = json!([{"source": "https://example.com/more.ign"}]);
+        let rows = [
+            ("3.2.0", "ignition.config.merge", merge.clone()),
+            ("3.2.0", "ignition.config.replace", json!({"source": "https://example.com/other.ign"})),
+            ("2.2.0", "ignition.config.append", merge),
+            ("3.2.0", "storage.disks", json!([{"device": "/dev/vda"}])),
+            ("3.4.0", "storage.raid", json!([{"name": "data", "level": "raid1", "devices": ["/dev/vdb"]}])),
+            (
+                "3.5.0",
+                "storage.filesystems",
+                json!([{"device": "/dev/vda4", "path": "/var", "format": "xfs"}]),
+            ),
+            ("3.6.0", "storage.luks", json!([{"name": "root", "device": "/dev/vda4"}])),
+            ("3.3.0", "kernelArguments.shouldNotExist", json!(["quiet"])),
+        ];
+        for (version, section, value) in rows {
+            assert_eq!(
+                refused(&config(version, section, value)),
+                [format!("spec.config.{section}")],
+                "{section}"
+            );
+            assert!(carrier(config(version, section, Value::Null)).is_ok(), "{section} without a value");
+        }
+    }
+
+    #[test]
+    fn kernel_arguments_become_those_of_the_machine_config() {
+        let document =
+            json!({"ignition": {"version": "3.4.0"}, "kernelArguments": {"shouldExist": ["nosmt"]}});
+        let carrier = carrier(document.clone()).unwrap().document;
+        assert_eq!(carrier["spec"]["kernelArguments"], json!(["nosmt"]));
+        assert_eq!(carrier["spec"]["config"], json!({"ignition": {"version": "3.4.0"}}));
+        let name = carrier["metadata"]["name"].as_str().unwrap();
+        assert_eq!(name.len(), "ignition-".len() + NAME_DIGITS);
+        let mut other = document.clone();
+        other["kernelArguments"]["shouldExist"] = json!(["nosmt=force"]);
+        assert_ne!(super::carrier(other).unwrap().document["metadata"]["name"], name);
+        assert_eq!(super::carrier(document).unwrap().document["metadata"]["name"], name);
+    }
+
+    #[test]
+    fn sections_about_fetching_are_named() {
+        let document = json!({"ignition": {
+            "version": "3.4.0", "timeouts": {"httpTotal": 30}, "proxy": {},
+            "security": {"tls": {"certificateAuthorities": []}}, "config": {"merge": []}}});
+        assert_eq!(carrier(document).unwrap().left_out, ["spec.config.ignition.timeouts"]);
+    }
+}
