@@ -40,6 +40,9 @@ pub enum ClusterError {
     /// The pool of this node is not told by its labels, or the pools cannot be read.
     #[error("the MachineConfigPool of this node is unknown: {0}")]
     UnknownPool(String),
+    /// The fetched object cannot be kept.
+    #[error("no memory for the MachineConfig {0}")]
+    NoMemory(String),
     /// Any other status, such as 500.
     #[error("the API server reports an error: {0}")]
     ServerError(String),

@@ -31,7 +31,6 @@ use crate::host::systemd::reboot_port::{
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
-use crate::source::FetchedConfig;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
@@ -95,6 +94,12 @@ pub(super) struct WorkRequest {
     pub(super) policy: Option<usize>,
 }
 
+/// Config and policy of a request; an empty document for the current config.
+struct ReceivedConfig {
+    document: Vec<u8>,
+    policy: Option<Vec<u8>>,
+}
+
 /// Read a request, carry out its job and write the result. Errors of the job are part of the result.
 pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     // Ends with the daemon; the next daemon recovers an interrupted change.
@@ -108,7 +113,7 @@ pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Wr
         Ok(bytes)
     };
     let document = bytes(request.document)?;
-    let delivery = FetchedConfig { document, policy: request.policy.map(bytes).transpose()? };
+    let delivery = ReceivedConfig { document, policy: request.policy.map(bytes).transpose()? };
     let mut ports = WorkPorts { open, profile: request.profile };
     serde_json::to_writer(&mut *output, &ports.perform(&request.job, &delivery))?;
     output.flush()
@@ -121,7 +126,7 @@ struct WorkPorts<'a> {
 }
 
 impl WorkPorts<'_> {
-    fn perform(&mut self, job: &WorkJob, delivery: &FetchedConfig) -> WorkResult {
+    fn perform(&mut self, job: &WorkJob, delivery: &ReceivedConfig) -> WorkResult {
         let mut facts = None;
         let running = RunningHost::open().map_err(TransactionError::from);
         let running =
@@ -181,7 +186,7 @@ impl WorkPorts<'_> {
         &mut self,
         host: &RunningHost,
         desired: &ConfigRef,
-        delivery: &FetchedConfig,
+        delivery: &ReceivedConfig,
     ) -> Result<RemainingWork, TransactionError> {
         handover::ensure_mcd_stopped()?;
         let mut os = self.session(SysrootAccess::Stage)?;
@@ -215,7 +220,7 @@ impl WorkPorts<'_> {
         &mut self,
         host: &RunningHost,
         desired: &ConfigRef,
-        delivery: &FetchedConfig,
+        delivery: &ReceivedConfig,
     ) -> Result<(), TransactionError> {
         let mut os = self.session(SysrootAccess::Stage)?;
         self.with_target(host, desired, delivery, UpdatePurpose::Update, |host, target| {
@@ -232,7 +237,7 @@ impl WorkPorts<'_> {
         &self,
         host: &RunningHost,
         desired: &ConfigRef,
-        delivery: &FetchedConfig,
+        delivery: &ReceivedConfig,
         purpose: UpdatePurpose<'_>,
         act: impl FnOnce(&LockedHost<'_>, UpdateTarget<'_>) -> Result<T, TransactionError>,
     ) -> Result<T, TransactionError> {

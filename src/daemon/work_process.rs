@@ -13,6 +13,7 @@ use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::profile::Profile;
 use crate::daemon::work::{WorkJob, WorkRequest, WorkResult};
+use crate::host::memory_file::MemoryFile;
 use crate::source::FetchedConfig;
 
 /// The running version of this program, even if the file was replaced since it started.
@@ -111,14 +112,14 @@ fn exchange(
     let order = WorkRequest {
         job,
         profile: workshop.profile,
-        document: delivery.document.len(),
+        document: delivery.document.as_ref().map_or(0, MemoryFile::length),
         policy: delivery.policy.as_ref().map(Vec::len),
     };
     if let Some(mut input) = child.stdin.take() {
         let sent = serde_json::to_writer(&mut input, &order)
             .map_err(io::Error::from)
             .and_then(|()| input.write_all(b"\n"))
-            .and_then(|()| input.write_all(&delivery.document))
+            .and_then(|()| delivery.document.as_ref().map_or(Ok(()), |file| file.copy_to(&mut input)))
             .and_then(|()| input.write_all(delivery.policy.as_deref().unwrap_or_default()));
         // A process that ended already reports the reason by its exit status.
         if let Err(error) = sent {

@@ -6,6 +6,7 @@ pub mod file_watch;
 pub mod fs;
 pub mod interrupt_signals;
 pub mod locked_host;
+pub mod memory_file;
 pub mod mount_namespace;
 pub mod programs;
 pub mod systemd;

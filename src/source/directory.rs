@@ -18,6 +18,7 @@ use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
 use crate::host::file_watch::FileWatch;
+use crate::host::memory_file::MemoryFile;
 use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
@@ -200,7 +201,13 @@ impl DirectorySource {
                 self.path.display()
             )));
         }
-        Ok(FetchedConfig { document: config.document.to_string().into_bytes(), policy: None })
+        let kept = |bytes: &[u8]| {
+            let mut document = MemoryFile::create("machineconfig")?;
+            document.append(bytes).map(|()| document)
+        };
+        let document = kept(config.document.to_string().as_bytes());
+        let document = document.map_err(|error| failed(format!("no memory for the config: {error}")))?;
+        Ok(FetchedConfig { document: Some(document), policy: None })
     }
 
     /// Load the config, and report it or the error. Returns the directory in which owners or modes have to be

@@ -309,7 +309,7 @@ async fn fetch(
 ) -> (ConfigRef, Result<FetchedConfig, DaemonProblem>) {
     let delivered = async {
         let document = cluster.machine_config(desired.config.as_str()).await?;
-        Ok(FetchedConfig { document, policy: cluster.disruption_policy().await? })
+        Ok(FetchedConfig { document: Some(document), policy: cluster.disruption_policy().await? })
     };
     let delivered: Result<FetchedConfig, ClusterError> = delivered.await;
     if delivered.as_ref().is_err_and(ClusterError::is_about_the_connection) {

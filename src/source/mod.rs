@@ -5,6 +5,7 @@ pub mod directory;
 pub mod kube;
 
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, Lifecycle};
+use crate::host::memory_file::MemoryFile;
 
 /// Request of the daemon to its source.
 #[derive(Debug)]
@@ -43,10 +44,10 @@ pub enum SourceEvent {
 }
 
 /// Fetched config and policy, unparsed: the work process parses them.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub struct FetchedConfig {
-    /// MachineConfig, in JSON.
-    pub document: Vec<u8>,
+    /// MachineConfig, in JSON; `None` for the current config, which is on the disk.
+    pub document: Option<MemoryFile>,
     /// MachineConfiguration with the node disruption policy; `None` for the built-in policy.
     pub policy: Option<Vec<u8>>,
 }
@@ -54,6 +55,8 @@ pub struct FetchedConfig {
 /// Shows the size only: a config may hold secrets.
 impl std::fmt::Debug for FetchedConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Delivery").field("bytes", &self.document.len()).finish_non_exhaustive()
+        f.debug_struct("Delivery")
+            .field("bytes", &self.document.as_ref().map(MemoryFile::length))
+            .finish_non_exhaustive()
     }
 }
