@@ -81,6 +81,8 @@ fn hand_over(host: &mut Host) -> Result<()> {
         "install -D -m 0755 /usr/bin/flameholder /run/flameholder/pod/flameholder && \
          install -D -m 0755 /usr/libexec/flameholder/flameholder-ostree /run/flameholder/pod/flameholder-ostree",
     )?;
+    // A cluster's image has no agent: one of the same version would be used in place of the copy.
+    host.run_ok("mount --bind /dev/null /usr/bin/flameholder")?;
     let adopt = format!(
         "systemd-run --pipe --wait --collect --quiet --unit=flameholder-adopt /bin/sh -c \
          'exec \"$0/flameholder\" adopt \"$@\"' /run/flameholder/pod --source {SOURCE} 2>&1"
