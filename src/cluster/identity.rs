@@ -5,13 +5,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use kube::Client;
 use kube::client::ClientBuilder;
-use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Client, Config};
 use tower::util::MapResultLayer;
 
-use crate::cluster::ClusterError;
 use crate::cluster::busy_server::refuse_busy;
+use crate::cluster::{ClusterError, client_config};
 use crate::core::values::causes::chain;
 
 /// Deadline for establishing a connection.
@@ -38,11 +37,11 @@ impl ClusterIdentity {
     }
 
     /// Return the client; create it from the kubeconfig if there is none.
-    pub(super) async fn client(&self) -> Result<Client, ClusterError> {
+    pub(super) fn client(&self) -> Result<Client, ClusterError> {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(client.clone());
         }
-        let client = self.connect().await?;
+        let client = self.connect()?;
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = Some(client.clone());
         Ok(client)
     }
@@ -52,11 +51,9 @@ impl ClusterIdentity {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    async fn connect(&self) -> Result<Client, ClusterError> {
+    fn connect(&self) -> Result<Client, ClusterError> {
         let failed = |reason: String| ClusterError::Kubeconfig { path: self.path.clone(), reason };
-        let kubeconfig = Kubeconfig::read_from(&self.path).map_err(|error| failed(chain(&error)))?;
-        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let mut config = config.map_err(|error| failed(chain(&error)))?;
+        let mut config = client_config::load(&self.path).map_err(|problem| failed(chain(&problem)))?;
         config.connect_timeout = Some(CONNECTION);
         // Callers retry, after the time that a busy server names. The client's own retries would be repeated
         // within milliseconds, up to the deadline of the request.
@@ -95,7 +92,7 @@ mod tests {
             stream.write_all(answer.as_bytes()).await.unwrap();
             std::future::pending::<()>().await;
         });
-        let client = ClusterIdentity::of(&path).client().await.unwrap();
+        let client = ClusterIdentity::of(&path).client().unwrap();
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
         let error = crate::cluster::with_timeout(nodes.get("edge-7")).await.unwrap_err();
         assert_eq!(error.retry_after(), Duration::from_secs(60), "{error}");

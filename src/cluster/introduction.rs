@@ -7,7 +7,10 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
-use kube::config::{AuthInfo, Context, Kubeconfig, NamedAuthInfo, NamedContext};
+use kube::config::{AuthInfo, Context, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext};
+
+use crate::cluster::client_config::{self, KubeconfigProblem};
+use crate::core::values::causes::chain;
 
 /// Directory of the credentials, relative to the host's root.
 const DIRECTORY: &str = "run/flameholder/cluster";
@@ -16,7 +19,7 @@ const TOKEN: &str = "token";
 /// Kubeconfig of the host, relative to its root, which names the API server: nodes reach it at this address
 /// before they have service networking.
 const OF_THE_HOST: &str = "etc/kubernetes/kubeconfig";
-/// Name of user and context in the written kubeconfig.
+/// Name of cluster, user and context in the written kubeconfig.
 const NAME: &str = "flameholder";
 
 /// Failure to write the credentials.
@@ -54,21 +57,18 @@ pub fn introduce(host: &Path, account: &Path) -> Result<(), IntroductionError> {
 /// Build the kubeconfig: API server and CA of the host's own, the service account as user.
 fn kubeconfig(host: &Path) -> Result<Vec<u8>, IntroductionError> {
     let path = host.join(OF_THE_HOST);
-    let failed = |reason: &dyn std::fmt::Display| {
-        let (path, reason) = (path.clone(), reason.to_string());
-        IntroductionError::Kubeconfig { path, reason }
+    let failed = |problem: KubeconfigProblem| IntroductionError::Kubeconfig {
+        path: path.clone(),
+        reason: chain(&problem),
     };
     let text = read(&path)?;
-    let found = Kubeconfig::from_yaml(&String::from_utf8_lossy(&text)).map_err(|error| failed(&error))?;
-    let current = found.current_context.as_deref().unwrap_or_default();
-    let context = found.contexts.iter().find(|context| context.name == current);
+    let found =
+        Kubeconfig::from_yaml(&String::from_utf8_lossy(&text)).map_err(|error| failed(error.into()))?;
+    let (cluster, _) = client_config::current(&found).map_err(failed)?;
     let cluster =
-        context.and_then(|context| context.context.as_ref()).map(|context| context.cluster.as_str());
-    let cluster = found.clusters.into_iter().find(|named| Some(named.name.as_str()) == cluster);
-    let cluster = cluster.ok_or_else(|| failed(&"the current context names no cluster of the file"))?;
+        NamedCluster { name: NAME.to_owned(), cluster: Some(cluster.clone()), ..NamedCluster::default() };
     let user = AuthInfo { token_file: Some(format!("/{DIRECTORY}/{TOKEN}")), ..AuthInfo::default() };
-    let context =
-        Context { cluster: cluster.name.clone(), user: Some(NAME.to_owned()), ..Context::default() };
+    let context = Context { cluster: NAME.to_owned(), user: Some(NAME.to_owned()), ..Context::default() };
     let made = Kubeconfig {
         clusters: vec![cluster],
         auth_infos: vec![NamedAuthInfo {
@@ -85,7 +85,7 @@ fn kubeconfig(host: &Path) -> Result<Vec<u8>, IntroductionError> {
         ..Kubeconfig::default()
     };
     // JSON is YAML.
-    serde_json::to_vec(&made).map_err(|error| failed(&error))
+    Ok(serde_json::to_vec(&made).expect("all keys of a kubeconfig are strings"))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, IntroductionError> {

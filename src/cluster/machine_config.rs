@@ -21,7 +21,7 @@ impl ClusterClient {
         }
         let request = Request::get(format!("{CONFIGS}/{name}")).body(Vec::new());
         let request = request.map_err(|error| ClusterError::Refused(error.to_string()))?;
-        let client = self.reader.client().await?;
+        let client = self.reader.client()?;
         let read = async {
             let answer = client.request_stream(request).await?;
             received(answer, name).await
@@ -44,7 +44,7 @@ impl ClusterClient {
     pub(super) async fn get(&self, path: &str) -> Result<Vec<u8>, ClusterError> {
         let request = Request::get(path).body(Vec::new());
         let request = request.map_err(|error| ClusterError::Refused(error.to_string()))?;
-        let client = self.reader.client().await?;
+        let client = self.reader.client()?;
         with_timeout(client.request_text(request)).await.map(String::into_bytes)
     }
 }

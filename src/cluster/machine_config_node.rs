@@ -148,14 +148,14 @@ impl NodeStatus {
 }
 
 impl ClusterClient {
-    async fn machine_config_nodes(&self) -> Result<Api<DynamicObject>, ClusterError> {
+    fn machine_config_nodes(&self) -> Result<Api<DynamicObject>, ClusterError> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, KIND));
-        Ok(Api::all_with(self.reader.client().await?, &resource))
+        Ok(Api::all_with(self.reader.client()?, &resource))
     }
 
     /// Read the status; `None` if the cluster has no MachineConfigNode for this node.
     pub async fn node_status(&self) -> Result<Option<NodeStatus>, ClusterError> {
-        let nodes = self.machine_config_nodes().await?;
+        let nodes = self.machine_config_nodes()?;
         Ok(with_timeout(nodes.get_opt(&self.node)).await?.map(NodeStatus::of))
     }
 
@@ -180,14 +180,14 @@ impl ClusterClient {
         });
         let object = serde_json::from_value(object)
             .map_err(|error| ClusterError::Refused(format!("MachineConfigNode {}: {error}", self.node)))?;
-        let nodes = self.machine_config_nodes().await?;
+        let nodes = self.machine_config_nodes()?;
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         with_timeout(nodes.create(&parameters, &object)).await.map(NodeStatus::of)
     }
 
     /// Apply the status. Fails with [`ClusterError::Conflict`] if the object changed since it was read.
     pub async fn apply_status(&self, status: &NodeStatus) -> Result<NodeStatus, ClusterError> {
-        let nodes = self.machine_config_nodes().await?;
+        let nodes = self.machine_config_nodes()?;
         let parameters = PatchParams::apply(MANAGER).force();
         let patch = Patch::Apply(status.applied(&self.node));
         with_timeout(nodes.patch_status(&self.node, &parameters, &patch)).await.map(NodeStatus::of)

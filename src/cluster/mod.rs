@@ -2,6 +2,7 @@
 //! policy, create and write the MachineConfigNode, send events.
 
 mod busy_server;
+mod client_config;
 mod error;
 mod identity;
 pub mod introduction;

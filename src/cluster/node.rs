@@ -46,24 +46,24 @@ impl ObservedNode {
 impl ClusterClient {
     /// Watch the Node: yields it at each change, and `None` while it does not exist. The stream goes on after
     /// an error.
-    pub async fn watch_node(
+    pub fn watch_node(
         &self,
     ) -> Result<impl Stream<Item = Result<Option<ObservedNode>, ClusterError>> + Send + use<>, ClusterError>
     {
-        let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
+        let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client()?);
         Ok(watch(nodes, &self.node).map(|seen| seen.map(|node| node.map(ObservedNode::of))))
     }
 
     /// Set or remove these annotations by a merge patch; all others stay.
     pub async fn annotate(&self, changes: &AnnotationChanges) -> Result<ObservedNode, ClusterError> {
-        let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client().await?);
+        let nodes: Api<PartialObjectMeta<Node>> = Api::all(self.writer.client()?);
         let patch = Patch::Merge(json!({"metadata": {"annotations": changes}}));
         with_timeout(nodes.patch(&self.node, &PatchParams::default(), &patch)).await.map(ObservedNode::of)
     }
 
     /// Send an event about the Node. Events are informative; no component acts on them.
     pub async fn create_event(&self, node: &ObservedNode, event: &NodeEvent) -> Result<(), ClusterError> {
-        let events: Api<Event> = Api::namespaced(self.writer.client().await?, &self.namespace);
+        let events: Api<Event> = Api::namespaced(self.writer.client()?, &self.namespace);
         let now = k8s_openapi::jiff::Timestamp::now();
         let (second, name) = (now.as_second(), &self.node);
         let time = k8s_openapi::apimachinery::pkg::apis::meta::v1::Time(now);

@@ -102,7 +102,7 @@ impl KubeSource {
             FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, DaemonProblem>)>>::new();
         loop {
             if watch.is_none() && watching.is_due() {
-                watch = self.watch(&mut watching).await;
+                watch = self.watch(&mut watching);
             }
             if publishing.is_none() && telling.is_due() {
                 publishing = self.publish();
@@ -147,11 +147,11 @@ impl KubeSource {
         }
     }
 
-    async fn watch(
+    fn watch(
         &mut self,
         attempts: &mut RetryTimer,
     ) -> Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> {
-        match self.cluster.watch_node().await {
+        match self.cluster.watch_node() {
             Ok(stream) => Some(stream.boxed()),
             Err(error) => {
                 self.report_error(&error);

@@ -5,6 +5,7 @@ mod history;
 mod idle;
 mod node_object;
 mod permissions;
+mod proxies;
 mod tls;
 mod undesired;
 mod update_costs;

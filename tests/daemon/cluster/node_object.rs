@@ -66,8 +66,8 @@ fn object_of_an_unknown_pool_is_left_to_the_controllers_and_found_later() {
     host.write_etc("app/a.conf", "changed");
     agent.wait_for_line("Drifted rendered-one");
     cluster.wait_for_write("NodeDegraded: True");
-    let reported = agent.output().iter().filter(|line| line.starts_with(UNWRITTEN)).count();
-    assert_eq!(reported, 1, "{:#?}", agent.output());
+    let reported = agent.output().lines().filter(|line| line.starts_with(UNWRITTEN)).count();
+    assert_eq!(reported, 1, "{}", agent.output());
 }
 
 #[test]

@@ -13,9 +13,15 @@ use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, Fault};
 
 /// TLS server in front of the proxy that requires a client certificate.
-struct TlsTerminator(Child);
+pub(crate) struct TlsTerminator(Child);
 
 impl TlsTerminator {
+    /// Start on a free port, and return it.
+    pub(crate) fn start_on_free_port(host: &Host, to: &str) -> (Self, u16) {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        (Self::start(host, port, to), port)
+    }
+
     fn start(host: &Host, port: u16, to: &str) -> Self {
         let at = |name: &str| host.path("media").join(name).display().to_string();
         let listen = format!(
@@ -46,7 +52,7 @@ fn openssl(directory: &Path, arguments: &str) {
 }
 
 /// Create a CA with certificates for the API server and for the node's client.
-fn make_certificates(host: &Host) {
+pub(crate) fn make_certificates(host: &Host) {
     let directory = host.path("media");
     let key = "-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes";
     openssl(
@@ -67,7 +73,7 @@ fn sign(directory: &Path, name: &str) {
 }
 
 /// Kubeconfig that names its certificates by path, so that they can be replaced, as the kubelet's does.
-fn kubeconfig(port: u16) -> String {
+pub(crate) fn kubeconfig(port: u16) -> String {
     format!(
         "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"https://127.0.0.1:{port}\", certificate-authority: /run/media/authority.pem}}}}]\n\
          users: [{{name: u, user: {{client-certificate: /run/media/client.pem, client-key: /run/media/client.key}}}}]\n\
@@ -81,11 +87,10 @@ fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(full_config("two").json());
     make_certificates(&host);
-    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let (terminator, port) = TlsTerminator::start_on_free_port(&host, cluster.proxy.address());
     for file in ["kubeconfig", "kubelet"] {
         fs::write(host.path("media").join(file), kubeconfig(port)).unwrap();
     }
-    let terminator = TlsTerminator::start(&host, port, cluster.proxy.address());
     let mut agent = cluster.start_introduced_agent(&host);
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("Updated: True");

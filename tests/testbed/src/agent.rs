@@ -101,9 +101,9 @@ impl Agent {
         }
     }
 
-    /// Lines of output that were read so far.
-    pub fn output(&self) -> &[String] {
-        &self.output
+    /// Output so far, as far as it was waited for.
+    pub fn output(&self) -> String {
+        self.output.join("\n")
     }
 
     /// Number of reboots that the daemon requested.

@@ -1,5 +1,6 @@
 //! Cluster for one node: a real API server behind a recording proxy, and a stand-in for the drain controller.
 
+mod connect_proxy;
 mod controller;
 mod node_object;
 mod proxy;
@@ -9,6 +10,7 @@ mod server;
 use std::fs;
 use std::sync::Arc;
 
+pub use connect_proxy::ConnectProxy;
 pub use controller::Answers;
 use controller::Controller;
 use kube::api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
