@@ -1,6 +1,9 @@
 //! Watch of a single object: one list request, then a watch for changes. The server ends a watch every few
 //! minutes; the next one continues from the last resource version, and only if that expired (status 410) the
 //! object is listed again.
+//!
+//! The client library's own watcher gives all its watches one duration, of at most 295 seconds, and its delays after
+//! errors know nothing of `Retry-After`.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -10,9 +13,10 @@ use futures::{Stream, StreamExt as _};
 use kube::api::{Api, ListParams, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use crate::cluster::{ClusterError, with_timeout};
+use crate::core::values::backoff::first_retry;
 use crate::host::facts::boot;
 
 /// Shortest and longest duration of a watch request, in seconds; the server ends it then. Each watch draws its
@@ -38,8 +42,15 @@ struct Watch<K> {
 struct OpenWatch<K> {
     events: Events<K>,
     since: Instant,
-    /// Longest silence; after that the connection is dead.
-    silence: Duration,
+    /// Time after which the server ends it.
+    duration: Duration,
+}
+
+/// Pause before the next watch, after one of `duration` that the server ended after `lasted`; by a random number from
+/// 0 to 1,000. A server that shuts down ends all watches early and at once: without a pause all nodes would come to
+/// the next server within the same second.
+fn pause(lasted: Duration, duration: Duration, chance: u32) -> Duration {
+    if lasted + GRACE < duration { first_retry(chance) } else { Duration::ZERO }
 }
 
 /// Duration of a watch in seconds, from a random number from 0 to 1,000.
@@ -73,8 +84,10 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
                     Err(error) => self.fail(error)?,
                 }
             }
-            let Some(OpenWatch { events, since, silence }) = &mut self.open else { continue };
-            let (since, silence) = (*since, *silence);
+            let Some(OpenWatch { events, since, duration }) = &mut self.open else { continue };
+            let (since, duration) = (*since, *duration);
+            // Longest silence; after that the connection is dead.
+            let silence = duration + GRACE;
             let Ok(event) = timeout(silence, events.next()).await else {
                 self.open = None;
                 return Err(ClusterError::TimedOut(silence));
@@ -96,6 +109,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
                     if since.elapsed() < BRIEF {
                         return Err(ClusterError::ServerError("watches end immediately".to_owned()));
                     }
+                    sleep(pause(since.elapsed(), duration, boot::jitter())).await;
                 }
             }
         }
@@ -105,8 +119,7 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
         let seconds = duration(boot::jitter());
         let parameters = WatchParams::default().fields(&self.fields).timeout(seconds);
         let events = with_timeout(self.api.watch(&parameters, version)).await?.boxed();
-        let silence = Duration::from_secs(seconds.into()) + GRACE;
-        Ok(OpenWatch { events, since: Instant::now(), silence })
+        Ok(OpenWatch { events, since: Instant::now(), duration: Duration::from_secs(seconds.into()) })
     }
 
     /// Handle a failed watch: an expired resource version leads to a new list, any other error to the
@@ -138,5 +151,15 @@ mod tests {
     #[test]
     fn durations_spread_between_five_and_ten_minutes() {
         assert_eq!([0, 1, 500, 1000, 5000].map(duration), [300, 300, 450, 600, 600]);
+    }
+
+    #[test]
+    fn nodes_whose_server_shuts_down_come_to_the_next_one_over_some_seconds() {
+        let seconds = Duration::from_secs;
+        let after =
+            |lasted| [0, 500, 1000].map(|chance| pause(seconds(lasted), seconds(400), chance).as_millis());
+        assert_eq!(after(2), [0, 2500, 5000]);
+        assert_eq!(after(380), [0, 2500, 5000]);
+        assert_eq!([after(390), after(400)], [[0; 3]; 2], "ended in time, spread by its duration");
     }
 }
