@@ -67,6 +67,28 @@ fn drained_node_is_not_rebooted_while_the_api_server_is_silent() {
     assert!(agent.logind.calls().is_empty(), "{:?}", agent.logind.calls());
 }
 
+#[test]
+fn refused_conditions_are_written_once_the_server_accepts_them() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    cluster.render(full_config("two").json());
+    cluster.proxy.fail(Fault::StatusOfPatch(403));
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line(
+        "warn: not writing conditions of the MachineConfigNode, until it accepts them: the API server denies access",
+    );
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("desiredDrain=uncordon-rendered-one");
+    assert_eq!(cluster.conditions(), Vec::<String>::new());
+    // The permission is granted; the update writes what the node's state is by then.
+    cluster.proxy.fail(Fault::None);
+    cluster.controller.answer(Answers::Never);
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("Draining rendered-two");
+    cluster.wait_for_write("UpdateExecuted: Unknown");
+    let warnings = agent.output().matches("not writing conditions").count();
+    assert_eq!(warnings, 1, "a refusal is logged once: {}", agent.output());
+}
+
 /// Duration of a fault: ten minutes in an exhaustive run.
 fn fault_duration() -> Duration {
     let is_exhaustive = testbed::is_exhaustive();

@@ -31,10 +31,25 @@ pub enum Fault {
     Truncated,
     /// Each response has this status.
     Status(u16),
+    /// Each response to a patch of a status has this status.
+    StatusOfPatch(u16),
     /// No response is sent.
     Silence,
     /// Each response is delayed by this time.
     Delayed(Duration),
+}
+
+impl Fault {
+    /// Fault of the response to one request.
+    fn on(self, request: &http::request::Parts) -> Self {
+        let is_status_patch =
+            request.method == http::Method::PATCH && request.uri.path().ends_with("/status");
+        match self {
+            Self::StatusOfPatch(code) if is_status_patch => Self::Status(code),
+            Self::StatusOfPatch(_) => Self::None,
+            fault => fault,
+        }
+    }
 }
 
 type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
@@ -118,7 +133,7 @@ async fn answer(
 ) -> Result<Answer, Broken> {
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
-    let fault = *faults.borrow_and_update();
+    let fault = faults.borrow_and_update().on(&parts);
     let identity = parts.headers.get("authorization").and_then(|header| header.to_str().ok());
     let recorded = RecordedRequest {
         identity: identity.unwrap_or_default().trim_start_matches("Bearer ").to_owned(),
@@ -132,7 +147,7 @@ async fn answer(
         log.1.notify_all();
     };
     match fault {
-        Fault::None | Fault::Truncated => {}
+        Fault::None | Fault::Truncated | Fault::StatusOfPatch(_) => {}
         Fault::Reset => {
             note();
             return Err(Broken);
@@ -184,7 +199,7 @@ fn forwarded(parts: &http::request::Parts, body: &[u8]) -> Request<kube::client:
 
 /// Return when connections are to be broken.
 async fn broken(mut faults: watch::Receiver<Fault>) {
-    let breaks = |fault: &Fault| !matches!(fault, Fault::None | Fault::Delayed(_));
+    let breaks = |fault: &Fault| !matches!(fault, Fault::None | Fault::Delayed(_) | Fault::StatusOfPatch(_));
     if faults.wait_for(breaks).await.is_err() {
         std::future::pending::<()>().await;
     }
