@@ -10,7 +10,7 @@ use kube::client::ClientBuilder;
 use tower::util::MapResultLayer;
 
 use crate::cluster::busy_server::refuse_busy;
-use crate::cluster::{ClusterError, client_config};
+use crate::cluster::{ClusterError, RequestCounts, client_config};
 use crate::core::values::causes::chain;
 
 /// Deadline for establishing a connection.
@@ -20,6 +20,7 @@ const CONNECTION: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct ClusterIdentity {
     path: PathBuf,
+    requests: RequestCounts,
     client: Arc<Mutex<Option<Client>>>,
 }
 
@@ -30,10 +31,10 @@ impl std::fmt::Debug for ClusterIdentity {
 }
 
 impl ClusterIdentity {
-    /// Create an identity without reading the kubeconfig yet.
+    /// Create an identity without reading the kubeconfig yet. Its requests are counted in `requests`.
     #[must_use]
-    pub fn of(path: &Path) -> Self {
-        Self { path: path.to_owned(), client: Arc::default() }
+    pub fn of(path: &Path, requests: RequestCounts) -> Self {
+        Self { path: path.to_owned(), requests, client: Arc::default() }
     }
 
     /// Return the client; create it from the kubeconfig if there is none.
@@ -59,7 +60,12 @@ impl ClusterIdentity {
         // within milliseconds, up to the deadline of the request.
         config.default_retry = false;
         let client = ClientBuilder::try_from(config).map_err(|error| failed(chain(&error)))?;
-        Ok(client.with_layer(&MapResultLayer::new(refuse_busy)).build())
+        let requests = self.requests.clone();
+        let receive = move |response| {
+            requests.count(&response);
+            refuse_busy(response)
+        };
+        Ok(client.with_layer(&MapResultLayer::new(receive)).build())
     }
 }
 
@@ -92,7 +98,7 @@ mod tests {
             stream.write_all(answer.as_bytes()).await.unwrap();
             std::future::pending::<()>().await;
         });
-        let client = ClusterIdentity::of(&path).client().unwrap();
+        let client = ClusterIdentity::of(&path, RequestCounts::default()).client().unwrap();
         let nodes: Api<k8s_openapi::api::core::v1::Node> = Api::all(client);
         let error = crate::cluster::with_timeout(nodes.get("edge-7")).await.unwrap_err();
         assert_eq!(error.retry_after(), Duration::from_secs(60), "{error}");

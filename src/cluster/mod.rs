@@ -10,6 +10,7 @@ mod machine_config;
 mod machine_config_node;
 mod node;
 mod node_pool;
+mod request_counts;
 mod watch;
 
 use std::time::Duration;
@@ -19,6 +20,7 @@ pub use error::ClusterError;
 pub use identity::ClusterIdentity;
 pub use machine_config_node::NodeStatus;
 pub use node::ObservedNode;
+pub use request_counts::RequestCounts;
 
 /// Deadline of a request; long enough for a busy API server. Callers retry.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);

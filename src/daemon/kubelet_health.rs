@@ -1,11 +1,12 @@
-//! Samples of the kubelet's health, for the metric. They are taken at a fixed interval: neither the number of
-//! scrapers nor their interval changes the count, and no scraper can make the daemon ask the kubelet.
+//! Samples of the kubelet's health, for the metric. They are taken at a fixed interval while the metrics are read:
+//! neither the number of scrapers nor their interval changes the count.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
+use tokio::time::Instant;
 
 use crate::core::values::causes::chain;
 use crate::daemon::metrics::DaemonMetrics;
@@ -17,6 +18,9 @@ use crate::transaction::state::boot_check_time::boot_check_policy;
 
 /// Interval of the samples, that of the MCD: the threshold of its alert counts them.
 const PERIOD: Duration = Duration::from_secs(30);
+/// Time after a scrape for which samples are taken. Scrapers come at least every two minutes: Prometheus takes older
+/// values for gone.
+const READ_WITHIN: Duration = Duration::from_secs(300);
 
 /// Access to the kubelet; both methods block.
 pub(super) trait KubeletPort: Clone + Send + 'static {
@@ -48,40 +52,58 @@ impl KubeletPort for HostKubelet {
     }
 }
 
-/// Sample the kubelet's health forever, while its port is known. The port is determined again after each
-/// notification of `changed`. Without a port there is no timer.
-pub(super) async fn sample(metrics: Arc<DaemonMetrics>, changed: Arc<Notify>, kubelet: impl KubeletPort) {
-    sample_every(PERIOD, metrics, changed, kubelet).await;
+/// Events that the sampling depends on.
+#[derive(Debug, Default)]
+pub(super) struct SampleTriggers {
+    /// Notified when the host may have enabled or disabled the kubelet.
+    pub(super) host_changed: Notify,
+    /// Notified at each scrape of the metrics.
+    pub(super) scraped: Notify,
+}
+
+/// Sample the kubelet's health forever, while its port is known and the metrics are read. Otherwise there is no timer,
+/// and no value: the last one would be taken for the present one.
+pub(super) async fn sample(
+    metrics: Arc<DaemonMetrics>,
+    triggers: Arc<SampleTriggers>,
+    kubelet: impl KubeletPort,
+) {
+    sample_every(PERIOD, READ_WITHIN, metrics, triggers, kubelet).await;
 }
 
 async fn sample_every(
     period: Duration,
+    read_within: Duration,
     metrics: Arc<DaemonMetrics>,
-    changed: Arc<Notify>,
+    triggers: Arc<SampleTriggers>,
     kubelet: impl KubeletPort,
 ) {
     let mut timer = None;
     let mut port = None;
+    let mut scraped: Option<Instant> = None;
+    let is_read = |scraped: Option<Instant>| scraped.is_some_and(|time| time.elapsed() <= read_within);
     loop {
         let asked = kubelet.clone();
         tokio::select! {
-            () = changed.notified() => {
+            () = triggers.host_changed.notified() => {
                 port = on_thread(move || asked.healthz_port()).await.flatten();
-                match (port, &timer) {
-                    (None, _) => {
-                        timer = None;
-                        metrics.record_kubelet(true);
-                    }
-                    (Some(_), None) => timer = Some(timers::steady(period)),
-                    (Some(_), Some(_)) => {}
-                }
             }
+            () = triggers.scraped.notified() => scraped = Some(Instant::now()),
             () = timers::tick(timer.as_mut()) => {
-                let Some(port) = port else { continue };
-                if let Some(is_healthy) = on_thread(move || asked.is_healthy(port)).await {
-                    metrics.record_kubelet(is_healthy);
+                if let Some(port) = port.filter(|_| is_read(scraped))
+                    && let Some(is_healthy) = on_thread(move || asked.is_healthy(port)).await
+                {
+                    metrics.record_kubelet(Some(is_healthy));
                 }
             }
+        }
+        match (port.is_some() && is_read(scraped), &timer) {
+            (true, None) => timer = Some(timers::steady_from_now(period)),
+            (false, Some(_)) => {
+                timer = None;
+                metrics.record_kubelet(None);
+            }
+            _ => {}
         }
     }
 }
@@ -106,6 +128,7 @@ mod tests {
     use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
+    use crate::daemon::metrics::TextFormat;
 
     const PORT: u16 = 7;
 
@@ -129,57 +152,79 @@ mod tests {
 
     struct Sampled {
         metrics: Arc<DaemonMetrics>,
-        changed: Arc<Notify>,
+        triggers: Arc<SampleTriggers>,
         ports: Sender<Option<u16>>,
-        health: Sender<bool>,
+        /// Without a sender every sample is bad.
+        health: Option<Sender<bool>>,
     }
 
     impl Sampled {
-        fn start() -> Self {
-            let metrics = Arc::new(DaemonMetrics::of_this_host("edge-7"));
-            let changed = Arc::new(Notify::new());
+        /// Start to sample a kubelet, while the metrics are read within this time.
+        fn start(read_within: Duration) -> Self {
+            let metrics = Arc::new(DaemonMetrics::of_this_host("edge-7", None));
+            let triggers = Arc::<SampleTriggers>::default();
             let ((ports, given_ports), (health, given_health)) = (channel(), channel());
             let kubelet = Scripted {
                 ports: Arc::new(Mutex::new(given_ports)),
                 health: Arc::new(Mutex::new(given_health)),
             };
-            tokio::spawn(sample_every(Duration::from_millis(1), metrics.clone(), changed.clone(), kubelet));
-            Self { metrics, changed, ports, health }
+            let period = Duration::from_millis(1);
+            tokio::spawn(sample_every(period, read_within, metrics.clone(), triggers.clone(), kubelet));
+            ports.send(Some(PORT)).unwrap();
+            triggers.host_changed.notify_one();
+            Self { metrics, triggers, ports, health: Some(health) }
         }
-    }
 
-    fn reports(metrics: &DaemonMetrics, failures: usize) -> bool {
-        metrics.text().contains(&format!("mcd_kubelet_state {failures}\n"))
-    }
+        /// Value of the metric; `None` if it is absent.
+        fn value(&self) -> Option<u64> {
+            let text = self.metrics.text(TextFormat::Classic);
+            let mut lines = text.lines().filter_map(|line| line.strip_prefix("mcd_kubelet_state "));
+            lines.next().map(|value| value.parse().unwrap())
+        }
 
-    async fn wait_until(holds: impl Fn() -> bool) {
-        while !holds() {
-            tokio::task::yield_now().await;
+        async fn wait_until(&self, holds: impl Fn(Option<u64>) -> bool) {
+            while !holds(self.value()) {
+                tokio::task::yield_now().await;
+            }
         }
     }
 
     #[tokio::test]
     async fn failed_samples_in_a_row_are_counted_and_a_good_one_ends_the_count() {
-        let Sampled { metrics, changed, ports, health } = Sampled::start();
-        ports.send(Some(PORT)).unwrap();
-        changed.notify_one();
+        let sampled = Sampled::start(READ_WITHIN);
+        sampled.triggers.scraped.notify_one();
+        let health = sampled.health.as_ref().unwrap();
         for failures in 1..=3 {
             health.send(false).unwrap();
-            wait_until(|| reports(&metrics, failures)).await;
+            sampled.wait_until(|value| value == Some(failures)).await;
         }
         health.send(true).unwrap();
-        wait_until(|| reports(&metrics, 0)).await;
+        sampled.wait_until(|value| value == Some(0)).await;
     }
 
     #[tokio::test]
-    async fn kubelet_that_is_disabled_is_sampled_no_more() {
-        let Sampled { metrics, changed, ports, health } = Sampled::start();
-        ports.send(Some(PORT)).unwrap();
-        changed.notify_one();
-        drop(health);
-        wait_until(|| !reports(&metrics, 0)).await;
-        ports.send(None).unwrap();
-        changed.notify_one();
-        wait_until(|| reports(&metrics, 0)).await;
+    async fn kubelet_that_is_disabled_has_no_value() {
+        let mut sampled = Sampled::start(READ_WITHIN);
+        sampled.triggers.scraped.notify_one();
+        sampled.health = None;
+        sampled.wait_until(|value| value.is_some()).await;
+        sampled.ports.send(None).unwrap();
+        sampled.triggers.host_changed.notify_one();
+        sampled.wait_until(|value| value.is_none()).await;
+    }
+
+    #[tokio::test]
+    async fn value_ends_when_the_metrics_are_read_no_more_and_starts_again_with_them() {
+        let mut sampled = Sampled::start(Duration::from_millis(20));
+        sampled.health = None;
+        for _ in 0..2 {
+            sampled
+                .wait_until(|value| {
+                    sampled.triggers.scraped.notify_one();
+                    value.is_some()
+                })
+                .await;
+            sampled.wait_until(|value| value.is_none()).await;
+        }
     }
 }

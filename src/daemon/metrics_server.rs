@@ -17,9 +17,9 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 
 use crate::core::values::causes::chain;
-use crate::daemon::metrics::DaemonMetrics;
+use crate::daemon::kubelet_health::SampleTriggers;
+use crate::daemon::metrics::{DaemonMetrics, TextFormat};
 
-const TEXT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 /// Connections at a time. The others wait in the kernel's backlog, where they cost the daemon nothing.
 const CONNECTIONS: usize = 16;
 /// Time for a client to send its request header. Scrapers send it as soon as they are connected; clients that
@@ -31,7 +31,7 @@ const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 const ACCEPT_PAUSE: Duration = Duration::from_secs(10);
 
 /// Serve `/metrics`. A failure is logged and does not stop the daemon.
-pub(super) async fn serve(address: SocketAddr, metrics: Arc<DaemonMetrics>) {
+pub(super) async fn serve(address: SocketAddr, metrics: Arc<DaemonMetrics>, samples: Arc<SampleTriggers>) {
     let listener = match TcpListener::bind(address).await {
         Ok(listener) => listener,
         Err(error) => {
@@ -56,18 +56,25 @@ pub(super) async fn serve(address: SocketAddr, metrics: Arc<DaemonMetrics>) {
                 continue;
             }
         };
-        let metrics = metrics.clone();
+        let (metrics, samples) = (metrics.clone(), samples.clone());
         tokio::spawn(async move {
             // A client that disconnects early or exceeds its time affects only itself.
-            drop(timeout(EXCHANGE_TIMEOUT, exchange(stream, metrics)).await);
+            drop(timeout(EXCHANGE_TIMEOUT, exchange(stream, metrics, samples)).await);
             drop(permit);
         });
     }
 }
 
-async fn exchange(stream: TcpStream, metrics: Arc<DaemonMetrics>) -> hyper::Result<()> {
+async fn exchange(
+    stream: TcpStream,
+    metrics: Arc<DaemonMetrics>,
+    samples: Arc<SampleTriggers>,
+) -> hyper::Result<()> {
     let answer = service_fn(move |request| {
         let answer = answer(&request, &metrics);
+        if answer.status() == StatusCode::OK {
+            samples.scraped.notify_one();
+        }
         async { Ok::<_, Infallible>(answer) }
     });
     let mut connection = http1::Builder::new();
@@ -76,13 +83,16 @@ async fn exchange(stream: TcpStream, metrics: Arc<DaemonMetrics>) -> hyper::Resu
 }
 
 fn answer(request: &Request<Incoming>, metrics: &DaemonMetrics) -> Response<Full<Bytes>> {
+    let format = TextFormat::negotiate(request.headers());
     let (status, text) = match (request.method(), request.uri().path()) {
-        (&Method::GET, "/metrics") => (StatusCode::OK, metrics.text()),
+        (&Method::GET, "/metrics") => (StatusCode::OK, metrics.text(format)),
         (_, "/metrics") => (StatusCode::METHOD_NOT_ALLOWED, String::new()),
         _ => (StatusCode::NOT_FOUND, String::new()),
     };
     let mut response = Response::new(Full::from(text));
     *response.status_mut() = status;
-    response.headers_mut().insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(TEXT));
+    response
+        .headers_mut()
+        .insert(http::header::CONTENT_TYPE, http::HeaderValue::from_static(format.content_type()));
     response
 }

@@ -4,6 +4,7 @@
 //! it events (source, inotify, timers, signals, finished work) and carries out its commands: work on the host
 //! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
 
+mod error;
 mod host_watch;
 mod job_deadline;
 mod kubelet_health;
@@ -15,25 +16,27 @@ mod signals;
 mod timers;
 pub mod work;
 mod work_process;
+mod work_result;
 
-use std::io;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use error::DaemonError;
 use host_watch::{HostEvent, HostWatch};
 use job_deadline::JobDeadline;
-use kubelet_health::HostKubelet;
+use kubelet_health::{HostKubelet, SampleTriggers};
 use metrics::DaemonMetrics;
 use signals::DaemonSignals;
-use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
-use work::{WorkJob, WorkResult};
+use work::WorkJob;
 pub use work_process::WorkCommand;
 use work_process::WorkProcess;
+use work_result::WorkResult;
 
+use crate::cluster::RequestCounts;
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
@@ -41,9 +44,9 @@ use crate::core::daemon::lifecycle::{
 use crate::core::daemon::message_ids;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
+use crate::host::Root;
 use crate::host::fs::lock::HostLock;
 use crate::host::systemd::reboot_port::InhibitorPolicy;
-use crate::host::{HostError, Root};
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 /// Total wait for inhibitor locks, over all attempts, before they may be overruled.
@@ -60,6 +63,8 @@ pub struct DaemonSetup {
     pub node: String,
     /// Listen address of the metrics server; `None` for no server.
     pub metrics: Option<SocketAddr>,
+    /// Count of the requests to the cluster; `None` without one.
+    pub requests: Option<RequestCounts>,
     /// Commands to the source.
     pub commands: UnboundedSender<SourceCommand>,
     /// Events of the source.
@@ -72,22 +77,6 @@ impl std::fmt::Debug for DaemonSetup {
     }
 }
 
-/// Fatal error of the daemon.
-#[derive(Debug, thiserror::Error)]
-pub enum DaemonError {
-    /// The kernel refused an inotify watch, a signal handler or the event loop.
-    #[error(
-        "setting up inotify watches and signal handlers; if inotify limits are reached, raise fs.inotify.max_user_instances and fs.inotify.max_user_watches"
-    )]
-    Watch(#[source] io::Error),
-    /// The task of the source ended, which it does only after an error.
-    #[error("the source of the desired config ended; see the log")]
-    SourceEnded,
-    /// The lock of the daemon cannot be taken, or another daemon holds it.
-    #[error("a host runs one daemon at a time; see `systemctl status flameholder-daemon.service`")]
-    Lock(#[source] HostError),
-}
-
 /// Run the daemon until SIGTERM or SIGINT.
 pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut signals = DaemonSignals::install().map_err(DaemonError::Watch)?;
@@ -96,13 +85,13 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::watchdog_interval().map(timers::steady);
     let (done, mut finished) = unbounded_channel();
-    let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node));
-    let host_changed = Arc::new(Notify::new());
+    let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node, setup.requests.clone()));
+    let samples = Arc::new(SampleTriggers::default());
     if let Some(address) = setup.metrics {
-        tokio::spawn(metrics_server::serve(address, metrics.clone()));
-        tokio::spawn(kubelet_health::sample(metrics.clone(), host_changed.clone(), HostKubelet));
+        tokio::spawn(metrics_server::serve(address, metrics.clone(), samples.clone()));
+        tokio::spawn(kubelet_health::sample(metrics.clone(), samples.clone(), HostKubelet));
     }
-    let mut daemon = Daemon::new(&setup, done, metrics, host_changed);
+    let mut daemon = Daemon::new(&setup, done, metrics, samples);
     let mut events = setup.events;
     daemon.begin();
     notify::ready();
@@ -130,8 +119,7 @@ struct Daemon {
     done: UnboundedSender<WorkResult>,
     inhibitors: InhibitorPolicy,
     metrics: Arc<DaemonMetrics>,
-    /// Notified when work has ended, which may have changed the host.
-    host_changed: Arc<Notify>,
+    samples: Arc<SampleTriggers>,
     /// True while a work process runs.
     is_working: bool,
     /// Numbers of the newest view and of the newest view that the source has published.
@@ -150,11 +138,11 @@ impl Daemon {
         setup: &DaemonSetup,
         done: UnboundedSender<WorkResult>,
         metrics: Arc<DaemonMetrics>,
-        host_changed: Arc<Notify>,
+        samples: Arc<SampleTriggers>,
     ) -> Self {
         Self {
             metrics,
-            host_changed,
+            samples,
             lifecycle: Lifecycle::default(),
             work_command: setup.work_command.clone(),
             work_process: WorkProcess::default(),
@@ -194,12 +182,14 @@ impl Daemon {
                 if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
                     return;
                 }
+                let is_missing = fetched.as_ref().is_err_and(|failure| failure.is_missing);
+                self.metrics.record_missing_config(is_missing.then_some(&desired));
                 match fetched {
                     Ok(delivery) => {
                         self.delivery = Some((desired, Arc::new(delivery)));
                         self.handle(DaemonEvent::Fetched);
                     }
-                    Err(problem) => self.handle(DaemonEvent::Failed(problem)),
+                    Err(failure) => self.handle(DaemonEvent::Failed(failure.problem)),
                 }
             }
             SourceEvent::Drained(desired) => {
@@ -221,16 +211,17 @@ impl Daemon {
 
     fn finish_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.is_working = false;
-        self.host_changed.notify_one();
+        // The work may have enabled or disabled the kubelet.
+        self.samples.host_changed.notify_one();
+        self.metrics.record_work(&finished);
         let event = self.deadline.finish(finished.event);
-        if let Some(found) = finished.facts {
-            self.metrics.set_unsupported_packages(found.unsupported_packages);
-            if let Err(error) = watch.manage(found.managed) {
-                log::warn!(
-                    "cannot watch the managed files: {error}; drift is detected at the next update only",
-                    error = chain(&error)
-                );
-            }
+        if let Some(found) = finished.facts
+            && let Err(error) = watch.manage(found.managed)
+        {
+            log::warn!(
+                "cannot watch the managed files: {error}; drift is detected at the next update only",
+                error = chain(&error)
+            );
         }
         self.handle(event);
     }

@@ -2,6 +2,7 @@
 
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::backoff::RetryClass;
+use crate::os::OsError;
 use crate::transaction::TransactionError;
 use crate::transaction::update::error::UpdateError;
 
@@ -18,6 +19,16 @@ pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
         (RetryClass::Configuration | RetryClass::Repair, _) => ProblemClass::Host,
     };
     DaemonProblem { class, reason: one_line(&error.chain()) }
+}
+
+/// Returns true if the operating system could not be fetched, staged or unlocked, which MCD calls a pivot error.
+/// An operation of another program that has to end first is none.
+pub(super) fn is_os_failure(error: &TransactionError) -> bool {
+    match error {
+        TransactionError::Os(error) => !error.is_busy() && !matches!(error, OsError::Cancelled),
+        TransactionError::Update(error) => matches!(error, UpdateError::NoSpace(_)),
+        _ => false,
+    }
 }
 
 /// Replace line feeds: annotations and journal fields hold one line.

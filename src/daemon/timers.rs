@@ -18,7 +18,14 @@ const BOOT_CHECK_INTERVAL: Duration = Duration::from_secs(300);
 
 /// A periodic timer that shifts its later ticks after a late one.
 pub(super) fn steady(period: Duration) -> Interval {
-    let mut interval = interval_at(Instant::now() + period, period);
+    let mut interval = steady_from_now(period);
+    interval.reset();
+    interval
+}
+
+/// A periodic timer as of [`steady`] whose first tick is now.
+pub(super) fn steady_from_now(period: Duration) -> Interval {
+    let mut interval = interval_at(Instant::now(), period);
     interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
     interval
 }

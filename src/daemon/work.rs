@@ -24,6 +24,7 @@ use crate::core::values::causes::{chain, first_of};
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::profile::Profile;
 use crate::daemon::problem;
+use crate::daemon::work_result::{ComparisonFigures, HostFacts, WorkResult};
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootRequest,
@@ -64,23 +65,6 @@ pub(super) enum WorkJob {
         overrules_inhibitors: bool,
     },
     Verify,
-}
-
-/// Result of a job, written to standard output as one JSON document.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WorkResult {
-    pub(super) event: DaemonEvent,
-    /// Facts for the daemon's watches and metrics; only [`WorkJob::Verify`] reports them.
-    pub(super) facts: Option<HostFacts>,
-}
-
-/// Facts about the verified host.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct HostFacts {
-    /// Managed paths.
-    pub(super) managed: BTreeSet<PathBuf>,
-    /// Number of layered packages and overrides that no config asked for.
-    pub(super) unsupported_packages: usize,
 }
 
 /// Request on standard input: one line of JSON, followed by the bytes of config and policy.
@@ -127,20 +111,26 @@ struct WorkPorts<'a> {
 
 impl WorkPorts<'_> {
     fn perform(&mut self, job: &WorkJob, delivery: &ReceivedConfig) -> WorkResult {
-        let mut facts = None;
+        let (mut facts, mut boot_check) = (None, Vec::new());
         let running = RunningHost::open().map_err(TransactionError::from);
         let running =
             running.and_then(|host| host.ok_or_else(|| StateError::NoDeployment("/".to_owned()).into()));
         let event = running.and_then(|host| match job {
-            WorkJob::Observe => self.observe(&host).map(DaemonEvent::Observed),
+            WorkJob::Observe => {
+                let report = status_files::BOOT_CHECK.load(&host.root);
+                boot_check = report.map(|report| report.findings).unwrap_or_default();
+                self.observe(&host).map(DaemonEvent::Observed)
+            }
             WorkJob::Prepare(desired) => self.prepare(&host, desired, delivery).map(DaemonEvent::Prepared),
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
             WorkJob::Reboot { target, overrules_inhibitors } => reboot(&host, target, *overrules_inhibitors),
             WorkJob::Verify => self.verify(&host, &mut facts),
         });
+        let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
+        let is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);
         let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
-        WorkResult { event, facts }
+        WorkResult { event, facts, boot_check, is_os_failure }
     }
 
     fn session(&mut self, access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
@@ -272,15 +262,21 @@ impl WorkPorts<'_> {
         *facts = Some(HostFacts {
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
+            comparison: None,
         });
+        let mut repaired = 0;
         let mut verified = sysroot::verify_running(&mut *os, host)?;
         if verified.findings.iter().any(|found| found.policy == DriftPolicy::Repair) {
             let locked = host.lock()?;
             for drift in &repair(&locked)?.repaired {
                 log::warn!("repaired drift of {}", drift.path);
+                repaired += 1;
             }
             drop(locked);
             verified = sysroot::verify_running(&mut *os, host)?;
+        }
+        if let Some(facts) = facts {
+            facts.comparison = Some(ComparisonFigures::of(&verified, repaired));
         }
         let blocking = verified.blocking_paths();
         Ok(if blocking.is_empty() {

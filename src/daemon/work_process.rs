@@ -12,7 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::profile::Profile;
-use crate::daemon::work::{WorkJob, WorkRequest, WorkResult};
+use crate::daemon::work::{WorkJob, WorkRequest};
+use crate::daemon::work_result::WorkResult;
 use crate::host::memory_file::MemoryFile;
 use crate::source::FetchedConfig;
 
@@ -61,14 +62,13 @@ impl WorkProcess {
     ) -> io::Result<()> {
         let (workshop, at_work) = (workshop.clone(), self.clone());
         let waits = move || {
-            let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| WorkResult {
-                event: DaemonEvent::Failed(DaemonProblem {
+            let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| {
+                WorkResult::of(DaemonEvent::Failed(DaemonProblem {
                     class: ProblemClass::Transient,
                     reason: format!(
                         "the work process ended without a result: {error}; see the journal of flameholder-daemon"
                     ),
-                }),
-                facts: None,
+                }))
             });
             // The receiver is gone only when the daemon stops.
             drop(done.send(finished));

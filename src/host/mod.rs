@@ -8,6 +8,7 @@ pub mod interrupt_signals;
 pub mod locked_host;
 pub mod memory_file;
 pub mod mount_namespace;
+pub mod own_process;
 pub mod programs;
 pub mod systemd;
 pub mod trusted_path;

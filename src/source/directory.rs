@@ -180,7 +180,7 @@ impl DirectorySource {
                     }
                 }
                 SourceCommand::Fetch(desired) => {
-                    let fetched = self.fetch(&desired);
+                    let fetched = self.fetch(&desired).map_err(Into::into);
                     self.send(SourceEvent::Fetched(desired, fetched));
                 }
             }

@@ -23,7 +23,7 @@ use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::values::backoff::{RetryClass, first_retry};
 use crate::host::facts::boot;
-use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
+use crate::source::{FetchFailure, FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 /// Age at which a connection counts as steady: its end starts the backoff again from the shortest delay.
 const STEADY: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ enum Next {
     Node(Option<Result<Option<ObservedNode>, ClusterError>>),
     Order(Option<SourceCommand>),
     Published(PublishResult),
-    Fetched(ConfigRef, Result<FetchedConfig, DaemonProblem>),
+    Fetched(ConfigRef, Result<FetchedConfig, FetchFailure>),
     Again,
 }
 
@@ -99,7 +99,7 @@ impl KubeSource {
         let mut publishing: Option<Running<PublishResult>> = None;
         let mut telling = RetryTimer::default();
         let mut fetching =
-            FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, DaemonProblem>)>>::new();
+            FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, FetchFailure>)>>::new();
         loop {
             if watch.is_none() && watching.is_due() {
                 watch = self.watch(&mut watching);
@@ -306,7 +306,7 @@ async fn running<T>(future: Option<&mut Running<T>>) -> T {
 async fn fetch(
     cluster: ClusterClient,
     desired: ConfigRef,
-) -> (ConfigRef, Result<FetchedConfig, DaemonProblem>) {
+) -> (ConfigRef, Result<FetchedConfig, FetchFailure>) {
     let delivered = async {
         let document = cluster.machine_config(desired.config.as_str()).await?;
         Ok(FetchedConfig { document: Some(document), policy: cluster.disruption_policy().await? })
@@ -315,11 +315,16 @@ async fn fetch(
     if delivered.as_ref().is_err_and(ClusterError::is_about_the_connection) {
         cluster.reader.forget_client();
     }
-    let delivered = delivered.map_err(|error| error.problem()).and_then(|delivery| {
+    let failure = |error: ClusterError| FetchFailure {
+        is_missing: matches!(error, ClusterError::NotFound(_)),
+        problem: error.problem(),
+    };
+    let delivered = delivered.map_err(failure).and_then(|delivery| {
         let is_settled = delivery.policy.as_deref().is_none_or(is_policy_observed);
         let reason =
             "the machine-config-operator has not processed the newest node disruption policy yet".to_owned();
-        if is_settled { Ok(delivery) } else { Err(DaemonProblem { class: ProblemClass::Transient, reason }) }
+        let problem = DaemonProblem { class: ProblemClass::Transient, reason };
+        if is_settled { Ok(delivery) } else { Err(problem.into()) }
     });
     (desired, delivered)
 }

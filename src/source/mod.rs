@@ -34,13 +34,27 @@ pub enum SourceEvent {
     /// The view with this number is published, and so are all earlier ones or a summary of them.
     Published(u64),
     /// The fetched config, or the reason why it is not available.
-    Fetched(ConfigRef, Result<FetchedConfig, DaemonProblem>),
+    Fetched(ConfigRef, Result<FetchedConfig, FetchFailure>),
     /// The node is drained for this config.
     Drained(ConfigRef),
     /// The node is uncordoned.
     Uncordoned,
     /// Error of the source itself; `None` once it is resolved.
     SourceError(Option<String>),
+}
+
+/// Failure to fetch a config.
+#[derive(Debug)]
+pub struct FetchFailure {
+    pub problem: DaemonProblem,
+    /// True if the source has no config of this name.
+    pub is_missing: bool,
+}
+
+impl From<DaemonProblem> for FetchFailure {
+    fn from(problem: DaemonProblem) -> Self {
+        Self { problem, is_missing: false }
+    }
 }
 
 /// Fetched config and policy, unparsed: the work process parses them.

@@ -50,11 +50,41 @@ fn half_open_connections_take_a_limited_number_of_descriptors_and_end() {
 }
 
 #[test]
-fn scrapes_do_not_count_as_failed_queries_of_the_kubelet() {
+fn host_without_a_kubelet_has_no_metric_of_its_health() {
     let host = Host::install(Os::new(1));
     let agent = idle_agent(&host);
     for _ in 0..2 {
         let metrics = agent.metrics();
-        assert!(metrics.contains("mcd_kubelet_state 0\n"), "{metrics}");
+        assert!(!metrics.contains("mcd_kubelet_state"), "{metrics}");
     }
+}
+
+#[test]
+fn metrics_are_in_the_text_format_that_the_client_accepts() {
+    let host = Host::install(Os::new(1));
+    let agent = idle_agent(&host);
+    let (header, body) = agent.metrics_response("");
+    assert!(header.contains("content-type: text/plain; version=0.0.4"), "{header}");
+    assert!(body.contains("# TYPE mcd_reboots_failed_total counter\n") && !body.contains("# EOF"), "{body}");
+    let (header, body) =
+        agent.metrics_response("Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n");
+    assert!(header.contains("content-type: application/openmetrics-text; version=1.0.0"), "{header}");
+    assert!(body.contains("# TYPE mcd_reboots_failed counter\n") && body.ends_with("# EOF\n"), "{body}");
+}
+
+/// The only findings of Prometheus' linter: names that dashboards and alerts for MCD query.
+const KEPT_NAMES: [&str; 1] =
+    ["mcd_pivot_errors_total non-counter metrics should not have \"_total\" suffix"];
+
+#[test]
+fn promtool_finds_nothing_but_the_names_kept_for_mcd() {
+    testbed::preconditions::require_installed(&["promtool"]);
+    let host = Host::install(Os::new(1));
+    let agent = idle_agent(&host);
+    let metrics = agent.metrics();
+    assert_eq!(testbed::promtool::findings(&metrics), KEPT_NAMES, "{metrics}");
+    let present: Vec<&str> = metrics.lines().filter(|line| line.starts_with("flameholder_phase{")).collect();
+    assert_eq!(present.len(), 18, "a series for each phase: {present:?}");
+    assert!(present.contains(&"flameholder_phase{phase=\"Idle\"} 1"), "{present:?}");
+    assert_eq!(present.iter().filter(|line| line.ends_with(" 0")).count(), 17, "{present:?}");
 }

@@ -78,6 +78,11 @@ const REQUIREMENTS: &[PackageRequirement] = &[
     ),
     require(RequirementProbe::Program("openssl"), ["openssl", "openssl"], "creates certificates in tests"),
     require(RequirementProbe::Program("faketime"), ["faketime", "libfaketime"], "sets the clock in tests"),
+    require(
+        RequirementProbe::Program("promtool"),
+        ["prometheus", "golang-github-prometheus"],
+        "checks metrics and alert rules in tests",
+    ),
 ];
 
 /// Further requirements of virtual machines, checked by the commands that build them.

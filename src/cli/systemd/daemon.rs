@@ -11,7 +11,7 @@ use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::source_name::SourceName;
 use crate::cli::systemd::work;
 use crate::cli::{CliError, CommandOutcome, ProfileName, session};
-use crate::cluster::{ClusterClient, ClusterIdentity};
+use crate::cluster::{ClusterClient, ClusterIdentity, RequestCounts};
 use crate::core::values::profile::Profile;
 use crate::daemon;
 use crate::daemon::{DaemonError, DaemonSetup, WorkCommand};
@@ -62,6 +62,7 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
     let (event_sender, events) = unbounded_channel();
     let is_of_cluster = args.source == SourceName::Kube;
     let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
+    let requests = RequestCounts::default();
     let setup = DaemonSetup {
         work_command: WorkCommand {
             arguments: [work::COMMAND.to_owned()]
@@ -79,13 +80,14 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
         },
         node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
+        requests: is_of_cluster.then(|| requests.clone()),
         commands: command_sender,
         events,
     };
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = run_source(args, event_sender, commands) => Err(ended),
+            ended = run_source(args, requests, event_sender, commands) => Err(ended),
         }
     })?;
     Ok(CommandOutcome::Success)
@@ -94,6 +96,7 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
 /// Run the source, and return why it ended.
 async fn run_source(
     args: &DaemonArgs,
+    requests: RequestCounts,
     events: UnboundedSender<SourceEvent>,
     commands: UnboundedReceiver<SourceCommand>,
 ) -> DaemonError {
@@ -103,7 +106,7 @@ async fn run_source(
             Err(error) => DaemonError::Watch(error),
         },
         SourceName::Kube => {
-            KubeSource::new(cluster(args), events).run(commands).await;
+            KubeSource::new(cluster(args, requests), events).run(commands).await;
             DaemonError::SourceEnded
         }
     }
@@ -113,8 +116,8 @@ fn node(args: &DaemonArgs) -> String {
     args.node_name.clone().unwrap_or_else(boot::host_name)
 }
 
-fn cluster(args: &DaemonArgs) -> ClusterClient {
-    let reader = ClusterIdentity::of(&args.kubeconfig);
+fn cluster(args: &DaemonArgs, requests: RequestCounts) -> ClusterClient {
+    let reader = ClusterIdentity::of(&args.kubeconfig, requests.clone());
     let is_other = |path: &&PathBuf| **path != args.kubeconfig;
     ClusterClient {
         node: node(args),
@@ -123,7 +126,7 @@ fn cluster(args: &DaemonArgs) -> ClusterClient {
             .node_kubeconfig
             .as_ref()
             .filter(is_other)
-            .map_or_else(|| reader.clone(), |path: &PathBuf| ClusterIdentity::of(Path::new(path))),
+            .map_or_else(|| reader.clone(), |path: &PathBuf| ClusterIdentity::of(Path::new(path), requests)),
         reader,
     }
 }

@@ -14,7 +14,10 @@ fn delay_after(failures: u32, error: &ClusterError) -> Duration {
 
 #[test]
 fn unwritten_conditions_are_tried_again_when_the_node_changes() {
-    let identity = crate::cluster::ClusterIdentity::of(std::path::Path::new("/nonexistent"));
+    let identity = crate::cluster::ClusterIdentity::of(
+        std::path::Path::new("/nonexistent"),
+        crate::cluster::RequestCounts::default(),
+    );
     let (node, namespace) = ("edge-7".to_owned(), "default".to_owned());
     let cluster = ClusterClient { node, namespace, reader: identity.clone(), writer: identity };
     let mut source = KubeSource::new(cluster, tokio::sync::mpsc::unbounded_channel().0);

@@ -3,10 +3,13 @@
 mod release;
 
 use std::fs;
+use std::net::TcpListener;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
+use testbed::agent::{Agent, LONGEST_WAIT};
 use testbed::control_plane::Cluster;
+use testbed::dbus::fake_pid1::FakePid1;
 
 /// Wake-ups of the process so far, over all its threads.
 fn wake_ups(pid: i32) -> u64 {
@@ -33,6 +36,51 @@ const MAX_WAKE_UPS: u64 = 4;
 const WATCH_SECONDS: u64 = 300;
 /// Upper limit of the bytes that the request for a watch takes.
 const WATCH_REQUEST: u64 = 1024;
+
+/// Wake-ups for one sample of the kubelet's health: the timer, the thread's result, and the first of either on another
+/// thread.
+const SAMPLE_WAKE_UPS: u64 = 4;
+/// Interval of the samples, in seconds.
+const SAMPLE_SECONDS: u64 = 30;
+
+#[test]
+fn idle_daemon_whose_metrics_are_read_wakes_up_for_the_kubelets_health_only() {
+    testbed::preconditions::require_installed(&["promtool"]);
+    let (host, cluster) = Cluster::with_node_on("one");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _systemd = FakePid1::enabling_kubelet(&host, free);
+    // The daemon looks for the kubelet when work has ended.
+    host.write_etc("app/a.conf", "changed");
+    agent.wait_for_line("Drifted rendered-one");
+    host.write_etc("app/a.conf", "one");
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("state=Done");
+    assert!(!agent.metrics().contains("mcd_kubelet_state"), "a sample was taken before the first scrape");
+    wait_for_failures(&agent, 1);
+    testbed::promtool::assert_alerts(&agent.metrics(), &[]);
+    std::thread::sleep(Duration::from_secs(5));
+    let (pid, span) = (agent.pid(), Duration::from_secs(30));
+    let woken = wake_ups(pid);
+    std::thread::sleep(span);
+    let woken = wake_ups(pid) - woken;
+    let samples = span.as_secs().div_ceil(SAMPLE_SECONDS) + 1;
+    eprintln!("{woken} wake-ups in {span:?}");
+    assert!(woken <= MAX_WAKE_UPS + samples * SAMPLE_WAKE_UPS, "{woken} wake-ups in {span:?}");
+    // Three failures in a row are what the alert asks for.
+    wait_for_failures(&agent, 3);
+    testbed::promtool::assert_alerts(&agent.metrics(), &["KubeletHealthState"]);
+}
+
+/// Wait until the metric has this value. Reading it more often does not count more failures.
+fn wait_for_failures(agent: &Agent, failures: u32) {
+    let end = Instant::now() + LONGEST_WAIT;
+    while !agent.metrics().contains(&format!("mcd_kubelet_state {failures}\n")) {
+        assert!(Instant::now() < end, "{}", agent.metrics());
+        std::thread::sleep(Duration::from_secs(1));
+    }
+}
 
 #[test]
 fn idle_daemon_neither_wakes_up_nor_writes() {

@@ -1,5 +1,6 @@
 //! Daemon with the source `kube`: a real API server behind a proxy that injects faults.
 
+mod alerts;
 mod faults;
 mod history;
 mod idle;

@@ -122,13 +122,20 @@ impl Agent {
         phases
     }
 
-    /// Response of the metrics endpoint.
+    /// Metrics, in the classic text format.
     pub fn metrics(&self) -> String {
+        self.metrics_response("").1
+    }
+
+    /// Header and body of the metrics endpoint's response to a request with these header lines.
+    pub fn metrics_response(&self, header: &str) -> (String, String) {
         let mut stream = TcpStream::connect(self.metrics).unwrap();
-        stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
+        let request = format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{header}\r\n");
+        stream.write_all(request.as_bytes()).unwrap();
         let mut text = String::new();
         stream.read_to_string(&mut text).unwrap();
-        text
+        let (header, body) = text.split_once("\r\n\r\n").unwrap();
+        (header.to_owned(), body.to_owned())
     }
 
     /// Address of the metrics endpoint.

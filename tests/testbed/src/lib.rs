@@ -14,6 +14,7 @@ pub mod executables;
 pub mod model;
 pub mod offline;
 pub mod preconditions;
+pub mod promtool;
 pub mod strace;
 pub mod worker;
 

@@ -179,7 +179,9 @@ fn current_config_changes(
     desired
 }
 
-fn is_at_work(phase: &DaemonPhase) -> bool {
+/// Return true if the phase is part of an update.
+#[must_use]
+pub fn is_at_work(phase: &DaemonPhase) -> bool {
     matches!(
         phase,
         DaemonPhase::Preparing { .. }

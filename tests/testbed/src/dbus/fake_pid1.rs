@@ -1,4 +1,5 @@
-//! Stand-in for systemd's private socket, which tells how often the system was soft-rebooted.
+//! Stand-in for systemd's private socket, which tells how often the system was soft-rebooted, or that the kubelet is
+//! enabled.
 
 use std::fs;
 use std::path::Path;
@@ -12,6 +13,16 @@ use zbus::message::Type;
 use zbus::zvariant::Value;
 use zbus::{Guid, MessageStream, connection};
 
+use crate::booted::host::Host;
+
+#[derive(Debug, Clone, Copy)]
+struct SystemdAnswers {
+    soft_reboots: u32,
+    /// Uptime at the last soft reboot.
+    last: Duration,
+    kubelet_is_enabled: bool,
+}
+
 /// Socket that answers until this value is dropped.
 #[derive(Debug)]
 pub struct FakePid1 {
@@ -22,6 +33,19 @@ pub struct FakePid1 {
 impl FakePid1 {
     /// Listen at `socket`, as after this number of soft reboots, the last of which happened at this uptime.
     pub fn start(socket: &Path, soft_reboots: u32, last: Duration) -> Self {
+        Self::answering(socket, SystemdAnswers { soft_reboots, last, kubelet_is_enabled: false })
+    }
+
+    /// Enable the kubelet of a host, with its healthz at `port`.
+    pub fn enabling_kubelet(host: &Host, port: u16) -> Self {
+        fs::create_dir_all(host.path("run/systemd/system")).unwrap();
+        let fragment = format!("[boot-check]\nkubelet-port = {port}\n");
+        host.write_etc("flameholder/config.d/90-kubelet.toml", &fragment);
+        let answers = SystemdAnswers { soft_reboots: 0, last: Duration::ZERO, kubelet_is_enabled: true };
+        Self::answering(&host.path("run/systemd/private"), answers)
+    }
+
+    fn answering(socket: &Path, answers: SystemdAnswers) -> Self {
         fs::create_dir_all(socket.parent().unwrap()).unwrap();
         // That of the time before the soft reboot.
         drop(fs::remove_file(socket));
@@ -36,7 +60,7 @@ impl FakePid1 {
                     tokio::select! {
                         accepted = listener.accept() => {
                             // A client that goes away ends its connection only.
-                            drop(answer(accepted.unwrap().0, soft_reboots, last).await);
+                            drop(answer(accepted.unwrap().0, answers).await);
                         }
                         _ = &mut stopped => return,
                     }
@@ -57,7 +81,8 @@ impl Drop for FakePid1 {
 }
 
 /// Answer the calls of one client; properties that are not known here get an error, as from an older systemd.
-async fn answer(client: UnixStream, soft_reboots: u32, last: Duration) -> zbus::Result<()> {
+async fn answer(client: UnixStream, answers: SystemdAnswers) -> zbus::Result<()> {
+    let SystemdAnswers { soft_reboots, last, kubelet_is_enabled } = answers;
     let guid = Guid::generate();
     let connection = connection::Builder::unix_stream(client).server(guid)?.p2p().build().await?;
     let mut messages = MessageStream::from(&connection);
@@ -66,6 +91,10 @@ async fn answer(client: UnixStream, soft_reboots: u32, last: Duration) -> zbus::
             continue;
         }
         let header = message.header();
+        if kubelet_is_enabled && header.member().is_some_and(|member| member == "GetUnitFileState") {
+            connection.reply(&header, &"enabled").await?;
+            continue;
+        }
         let asked: Option<(String, String)> = message.body().deserialize().ok();
         let value = match asked.as_ref().map(|(_, property)| property.as_str()) {
             Some("SoftRebootsCount") => Value::from(soft_reboots),
