@@ -24,7 +24,7 @@ use crate::handover::{mcd_host, run_with_systemd};
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/deploy/kubernetes");
 
-fn documents(name: &str) -> Vec<Value> {
+pub(crate) fn documents(name: &str) -> Vec<Value> {
     let text = fs::read_to_string(Path::new(FOLDER).join(name)).unwrap();
     text.split("\n---\n").map(|document| serde_saphyr::from_str(document).unwrap()).collect()
 }
@@ -48,18 +48,24 @@ fn assert_known(written: &Value, known: &Value, at: &str) {
     }
 }
 
-fn assert_valid<K: DeserializeOwned + Serialize>(document: &Value) {
+pub(crate) fn assert_valid<K: DeserializeOwned + Serialize>(document: &Value) {
     let parsed: K = serde_json::from_value(document.clone()).unwrap();
     assert_known(document, &serde_json::to_value(parsed).unwrap(), document["kind"].as_str().unwrap());
+}
+
+/// Names of the manifests in a folder, without what is not sent to the API server.
+pub(crate) fn manifest_names(folder: &str) -> BTreeSet<String> {
+    let entries = fs::read_dir(Path::new(FOLDER).join(folder)).unwrap().map(|entry| entry.unwrap());
+    let files = entries.filter(|entry| entry.file_type().unwrap().is_file());
+    let names = files.map(|entry| entry.file_name().into_string().unwrap());
+    names.filter(|name| name != "Containerfile" && name != "kustomization.yaml").collect()
 }
 
 #[test]
 fn manifests_are_listed_and_have_known_fields_only() {
     let listed = &documents("kustomization.yaml")[0]["resources"];
     let listed: BTreeSet<String> = serde_json::from_value(listed.clone()).unwrap();
-    let files = fs::read_dir(FOLDER).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
-    let files: BTreeSet<String> =
-        files.filter(|name| name != "Containerfile" && name != "kustomization.yaml").collect();
+    let files = manifest_names(".");
     assert_eq!(listed, files);
     for document in files.iter().flat_map(|name| documents(name)) {
         match document["kind"].as_str().unwrap() {

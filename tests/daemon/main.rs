@@ -15,3 +15,4 @@ mod directory;
 mod handover;
 mod mcd;
 mod metrics;
+mod monitoring;

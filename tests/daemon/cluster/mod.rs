@@ -7,6 +7,6 @@ mod idle;
 mod node_object;
 mod permissions;
 mod proxies;
-mod tls;
+pub(crate) mod tls;
 mod undesired;
 mod update_costs;

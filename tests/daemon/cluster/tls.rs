@@ -12,7 +12,7 @@ use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, Fault};
 
-/// TLS server in front of the proxy that requires a client certificate.
+/// TLS server in front of another server.
 pub(crate) struct TlsTerminator(Child);
 
 impl TlsTerminator {
@@ -22,10 +22,20 @@ impl TlsTerminator {
         (Self::start(host, port, to), port)
     }
 
+    /// Start on a free port for clients with and without a certificate, and return the port.
+    pub(crate) fn of_any_client_on_free_port(host: &Host, to: &str) -> (Self, u16) {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        (Self::start_with(host, port, to, "verify=0"), port)
+    }
+
     fn start(host: &Host, port: u16, to: &str) -> Self {
+        Self::start_with(host, port, to, "verify=1")
+    }
+
+    fn start_with(host: &Host, port: u16, to: &str, verify: &str) -> Self {
         let at = |name: &str| host.path("media").join(name).display().to_string();
         let listen = format!(
-            "OPENSSL-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr,cert={},key={},cafile={},verify=1",
+            "OPENSSL-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr,cert={},key={},cafile={},{verify}",
             at("server.pem"),
             at("server.key"),
             at("authority.pem")
