@@ -2,6 +2,7 @@
 
 use std::io::{Read, Seek, Write};
 use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
@@ -18,6 +19,11 @@ const LOCK: &str = "/var/lib/flameholder/lock";
 
 /// Lock file of the daemon. Two daemons would fight over the annotations of the Node.
 const DAEMON_LOCK: &str = "/run/flameholder/daemon.lock";
+/// Time for which a child holds the lock of a daemon that was killed while it started the child: until it executes its
+/// program.
+const FORK: Duration = Duration::from_secs(1);
+/// Interval of attempts to take the lock of the daemon.
+const PACE: Duration = Duration::from_millis(20);
 /// Directory that only root may read.
 const PRIVATE: &str = "/var/lib/flameholder";
 
@@ -40,9 +46,15 @@ impl HostLock {
         Self::take_file(root, LOCK)
     }
 
-    /// Take the lock of the daemon, under which a host has one daemon at a time. Does not wait.
+    /// Take the lock of the daemon, under which a host has one daemon at a time. Waits for [`FORK`] at most.
     pub fn take_of_daemon(root: &Root) -> Result<Self, HostError> {
-        Self::take_file(root, DAEMON_LOCK)
+        let end = Instant::now() + FORK;
+        loop {
+            match Self::take_file(root, DAEMON_LOCK) {
+                Err(HostError::Locked { .. }) if Instant::now() < end => std::thread::sleep(PACE),
+                taken => return taken,
+            }
+        }
     }
 
     fn take_file(root: &Root, path: &'static str) -> Result<Self, HostError> {
