@@ -12,12 +12,14 @@ mod agent;
 mod canonical;
 mod image;
 mod programs;
+mod registry;
 mod remove;
 mod sysroot;
 mod tree;
 mod units;
 
 pub use image::{Release, write_image, write_tree_image};
+pub use registry::{ImageRegistry, LinkSpeed, RegistryAnswers};
 pub use remove::{Scratch, remove};
 pub use sysroot::SysrootBuilder;
 pub use tree::{Os, PolicyPaths};

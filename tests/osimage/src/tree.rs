@@ -123,7 +123,10 @@ impl Os {
     }
 
     /// Write the tree below a new directory.
-    pub(crate) fn write(&self, root: &Path) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, root: &Path) -> anyhow::Result<()> {
         write_toplevel(root)?;
         for name in &self.links {
             symlink(format!("var/{name}"), root.join(name)).with_context(|| format!("linking {name}"))?;

@@ -6,10 +6,8 @@ use std::path::{Path, PathBuf};
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::worker::WorkerProgram;
 use flameholder::os::{ImportedCommit, OsError, PullFailure, PullPhase, PullProgress, Sysroot as _};
-use osimage::Os;
+use osimage::{ImageRegistry, Os, RegistryAnswers};
 use testbed::worker::{Host, program};
-
-use crate::worker::registry::{Answers, Registry};
 
 fn import_with(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<ImportedCommit, OsError> {
     host.write_with(program).unwrap().import(&image.clone().into(), &mut |_| ())
@@ -154,8 +152,8 @@ fn signed_reference_is_refused_under_an_accepting_policy() {
 fn image_is_pulled_from_a_registry() {
     let host = Host::new();
     let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();
-    let registry = Registry::start(Answers::Layout(host.path("v2")));
-    registry.write_home(&host.path("home"));
+    let registry = ImageRegistry::start(RegistryAnswers::Layout(host.path("v2"))).unwrap();
+    registry.write_home(&host.path("home")).unwrap();
     let program = program().with_env("HOME", host.path("home"));
     let address = registry.address();
 
@@ -177,8 +175,8 @@ fn fetch_that_stalls_ends_as_a_transient_failure() {
     let digest = osimage::write_image(&Os::new(2), &host.path("v2"), None).unwrap();
     // In the image's config, and in its layers.
     for whole in 0..3 {
-        let registry = Registry::start(Answers::Stalling(host.path("v2"), whole));
-        registry.write_home(&host.path("home"));
+        let registry = ImageRegistry::start(RegistryAnswers::Stalling(host.path("v2"), whole)).unwrap();
+        registry.write_home(&host.path("home")).unwrap();
         let program =
             program().with_env("HOME", host.path("home")).with_env("FLAMEHOLDER_FETCH_TIMEOUT", "2");
         let pinned = image(&format!("{}/os@{digest}", registry.address()));
@@ -194,8 +192,8 @@ fn manifest_with_another_digest_is_refused() {
     let wrong = format!("sha256:{}", "1".repeat(64));
     let blobs = host.path("v2/blobs");
     fs::copy(blobs.join(digest.replace(':', "/")), blobs.join(wrong.replace(':', "/"))).unwrap();
-    let registry = Registry::start(Answers::Layout(host.path("v2")));
-    registry.write_home(&host.path("home"));
+    let registry = ImageRegistry::start(RegistryAnswers::Layout(host.path("v2"))).unwrap();
+    registry.write_home(&host.path("home")).unwrap();
     let program = program().with_env("HOME", host.path("home"));
     let pinned = image(&format!("{}/os@{wrong}", registry.address()));
     assert_eq!(failure_with(&host, &program, &pinned), PullFailure::Corrupt);
@@ -205,8 +203,8 @@ fn manifest_with_another_digest_is_refused() {
 fn registry_without_credentials_denies_access() {
     let host = Host::new();
     let message = "{\"errors\": [{\"code\": \"UNAUTHORIZED\", \"message\": \"authentication required\"}]}";
-    let registry = Registry::start(Answers::Status("401 Unauthorized", message));
-    registry.write_home(&host.path("home"));
+    let registry = ImageRegistry::start(RegistryAnswers::Status("401 Unauthorized", message)).unwrap();
+    registry.write_home(&host.path("home")).unwrap();
     let program = program().with_env("HOME", host.path("home"));
     let image = image(&format!("{}/os:latest", registry.address()));
     assert_eq!(failure_with(&host, &program, &image), PullFailure::Denied);
@@ -215,7 +213,7 @@ fn registry_without_credentials_denies_access() {
 #[test]
 fn registry_without_tls_is_not_trusted() {
     let host = Host::new();
-    let registry = Registry::start(Answers::Status("400 Bad Request", "{}"));
+    let registry = ImageRegistry::start(RegistryAnswers::Status("400 Bad Request", "{}")).unwrap();
     fs::create_dir(host.path("home")).unwrap();
     let program = program().with_env("HOME", host.path("home"));
     let image = image(&format!("{}/os:latest", registry.address()));

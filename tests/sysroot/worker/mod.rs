@@ -4,5 +4,4 @@ mod boot_entries;
 mod deployments;
 mod images;
 mod interruptions;
-mod registry;
 mod signatures;
