@@ -13,6 +13,7 @@ use ostree_ext::ostree;
 use tokio::sync::{mpsc, watch};
 
 use crate::error_classes::{failure, pull_failure};
+use crate::read_ahead::ReadAhead;
 use crate::signature_policy::SignaturePolicy;
 use crate::stall::{ByteCount, stalled, within_window};
 
@@ -48,10 +49,15 @@ pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<ImportedC
 async fn import_image(
     repo: &ostree::Repo,
     image: &ImageRef,
-    config: ImageProxyConfig,
+    mut config: ImageProxyConfig,
     mut progress: impl FnMut(PullProgress),
 ) -> anyhow::Result<ImportedCommit> {
     progress(Amount::default().progress(PullPhase::Manifest));
+    let mut ahead = match image.transport() {
+        ImageTransport::Registry => ReadAhead::insert(&mut config, repo)?,
+        // Local: a disk reads one layer as fast as several.
+        _ => None,
+    };
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
     let mut importer = within_window(ImageImporter::new(repo, &reference, config)).await??;
     importer.require_bootable();
@@ -60,7 +66,10 @@ async fn import_image(
         PrepareResult::Ready(prepared) => prepared,
     };
     let amount = Amount::of(&prepared);
-    let state = fetch(importer, prepared, amount.clone(), &mut progress).await?;
+    if let Some(ahead) = &mut ahead {
+        ahead.begin(&prepared)?;
+    }
+    let state = fetch(importer, prepared, ahead, amount.clone(), &mut progress).await?;
     Ok(describe(&state, &amount))
 }
 
@@ -101,15 +110,23 @@ pub(crate) fn proxy_config(image: &ImageRef) -> ImageProxyConfig {
 async fn fetch(
     mut importer: ImageImporter,
     prepared: Box<PreparedImport>,
+    mut ahead: Option<ReadAhead>,
     mut amount: Amount,
     progress: &mut impl FnMut(PullProgress),
 ) -> anyhow::Result<Box<LayeredImageState>> {
     let mut layers = importer.request_progress();
     let mut bytes = importer.request_layer_progress();
     let import = importer.import(prepared);
-    let received = ByteCount::default();
-    let stalled = stalled(&received);
-    tokio::pin!(import, stalled);
+    // What is fetched ahead arrives before it is imported, and may be imported when nothing arrives any more.
+    let (received, unpacked) = (ByteCount::default(), ByteCount::default());
+    let stalled = stalled([&received, &unpacked]);
+    let counted = async {
+        match &mut ahead {
+            Some(ahead) => ahead.count(&received).await,
+            None => std::future::pending().await,
+        }
+    };
+    tokio::pin!(import, stalled, counted);
     loop {
         tokio::select! {
             // Progress first, so that every step is reported before the end.
@@ -118,8 +135,9 @@ async fn fetch(
                 if let Some(news) = amount.advance(step) {
                     progress(news);
                 }
-                received.raise_to(amount.received);
+                unpacked.raise_to(amount.received);
             }
+            () = &mut counted => {}
             state = &mut import => return state,
             // Once all layers are complete, the commit is written, and nothing arrives any more.
             stall = &mut stalled, if amount.layers_done < amount.layers => return Err(stall.into()),

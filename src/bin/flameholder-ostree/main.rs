@@ -5,6 +5,9 @@
 //! exits at the end of its input. It is a program of its own because libostree would cost the idle daemon
 //! memory, sets the SELinux policy of a new deployment for the whole process, and has types that are bound to
 //! one thread.
+//!
+//! Started with the argument `relay-image-proxy`, by itself, it is the process between an import and skopeo: see
+//! [`read_ahead`].
 
 mod boot_entry_options;
 mod deploy;
@@ -15,6 +18,7 @@ mod import;
 mod packages;
 mod probe_image;
 mod proxy_socket;
+mod read_ahead;
 mod session;
 mod signature_policy;
 mod stage;
@@ -27,8 +31,13 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
+    let arguments: Vec<_> = std::env::args_os().skip(1).collect();
+    let outcome = match arguments.split_first() {
+        Some((word, rest)) if word == read_ahead::RELAY => read_ahead::relay::run(rest),
+        _ => run().map(|()| ExitCode::SUCCESS),
+    };
+    match outcome {
+        Ok(code) => code,
         Err(error) => {
             eprintln!("flameholder-ostree: {error:#}");
             ExitCode::FAILURE

@@ -23,7 +23,7 @@ const VARIABLE: &str = "FLAMEHOLDER_FETCH_TIMEOUT";
 #[error("less than {} bytes arrived within {} seconds", LEAST_RATE * .0.as_secs(), .0.as_secs())]
 pub(crate) struct FetchStalled(Duration);
 
-/// Count of the bytes that a fetch has received, shared with the reader that counts them.
+/// Count of the bytes that a fetch has received, shared with those who count them.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ByteCount(Arc<AtomicU64>);
 
@@ -42,14 +42,15 @@ impl ByteCount {
     }
 }
 
-/// Complete once the fetch that counts into `received` stalls.
-pub(crate) async fn stalled(received: &ByteCount) -> FetchStalled {
+/// Complete once the fetch stalls that counts into all of `counts`: none of them rises.
+pub(crate) async fn stalled<const N: usize>(counts: [&ByteCount; N]) -> FetchStalled {
     let window = window();
-    let mut before = received.get();
+    let mut before = counts.map(ByteCount::get);
     loop {
         sleep(window).await;
-        let now = received.get();
-        if now - before < LEAST_RATE * window.as_secs() {
+        let now = counts.map(ByteCount::get);
+        let mut risen = now.iter().zip(&before).map(|(now, before)| now - before);
+        if risen.all(|bytes| bytes < LEAST_RATE * window.as_secs()) {
             return FetchStalled(window);
         }
         before = now;

@@ -57,7 +57,7 @@ async fn unpack_image(
                 written?;
                 read?;
             }
-            stall = stalled(&received) => return Err(stall.into()),
+            stall = stalled([&received]) => return Err(stall.into()),
         }
     }
     proxy.close_image(&opened).await?;

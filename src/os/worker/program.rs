@@ -9,9 +9,11 @@ use crate::os::{OsError, RedactedCause};
 /// Installation directory of distribution packages.
 const LIBEXEC: &str = "/usr/libexec/flameholder";
 
-/// Environment variables passed on to the worker: paths, proxies and CA certificates, and settings of skopeo,
-/// libostree and systemd. `LANG` is not passed on: errors are classified by their English text.
-const ENVIRONMENT: [&str; 16] = [
+/// Environment variables passed on to the worker: its own settings, paths, proxies and CA certificates, and settings of
+/// skopeo, libostree and systemd. `LANG` is not passed on: errors are classified by their English text.
+const ENVIRONMENT: [&str; 18] = [
+    "FLAMEHOLDER_FETCH_TIMEOUT",
+    "FLAMEHOLDER_PARALLEL_FETCHES",
     "PATH",
     "HOME",
     "TMPDIR",

@@ -2,6 +2,7 @@
 
 mod boot_entries;
 mod deployments;
+mod fetches;
 mod images;
 mod interruptions;
 mod signatures;
