@@ -6,6 +6,7 @@
 mod baseline;
 mod dirty_pages;
 mod figures;
+mod images;
 mod layout;
 mod machine;
 mod mounts;

@@ -1,6 +1,7 @@
 //! The figures, by name.
 
 mod footprint;
+mod images;
 mod neighbourhood;
 mod reading;
 mod writing;
@@ -14,6 +15,7 @@ use crate::BenchRun;
 pub const REWRITE: &str = "one by one";
 pub const HASH: &str = "hash";
 pub const TRUE: &str = "/bin/true";
+pub const ONE_LAYER: &str = "one layer at a time";
 pub const BASELINES: &str = "\
 - `one by one` writes each file beside its destination, fsyncs and renames it, and then goes to the next, as the
   machine-config-daemon does. It syncs no directory, makes no plan and keeps no way back.
@@ -22,6 +24,7 @@ pub const BASELINES: &str = "\
 - The executable is that of a release build, stripped: `flameholder` without the worker, which alone links libostree. Its
   size does not depend on the machine's load; all other figures need an idle one.
 - Peak resident memory is that of the process at its exit, with the pages of the executable that were mapped.
+- `one layer at a time` is the same update with `FLAMEHOLDER_PARALLEL_FETCHES=1`.
 - A ratio is that of the medians; in brackets, the lowest and the highest of a round.
 ";
 
@@ -57,6 +60,8 @@ pub const FIGURES: &[BenchFigure] = &[
     figure("plan", reading::plan),
     figure("no-op", reading::nothing_to_do),
     figure("verify", reading::verify),
+    figure("image-distant", images::distant),
+    figure("image-near", images::near),
     figure("start-up", footprint::start_up),
     figure("memory", footprint::memory),
     figure("size", footprint::size),
