@@ -63,7 +63,7 @@ impl OsBackendArgs {
                     &program,
                     Path::new("/"),
                     access,
-                    sysroot_lock::LOCK_TIMEOUT,
+                    sysroot_lock::lock_timeout(),
                 )?)),
             }
         }

@@ -9,10 +9,19 @@ use super::worker::{WorkerProgram, WorkerSession};
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
 
-/// Time to wait for the lock.
-pub const LOCK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// Time to wait for the lock, unless [`VARIABLE`] sets another.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
+/// Environment variable with that time in seconds; 0 waits not at all.
+const VARIABLE: &str = "FLAMEHOLDER_LOCK_TIMEOUT";
 /// Longest delay between two attempts. The lock announces no release.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// Return the time to wait for the lock.
+#[must_use]
+pub fn lock_timeout() -> Duration {
+    let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    seconds.map_or(LOCK_TIMEOUT, Duration::from_secs)
+}
 
 /// Open a session, and wait for up to `timeout` while another program holds the lock. Each holder is logged once.
 ///

@@ -32,7 +32,7 @@ pub use proxies::NAME;
 pub use request::{LayerBase, LayerRequest};
 pub use session::RpmOstreeSession;
 
-use super::sysroot_lock::LOCK_TIMEOUT;
+use super::sysroot_lock::lock_timeout;
 
 /// Deadlines of calls to rpm-ostreed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Default for RpmOstreeDeadlines {
             start: minutes(5),
             idle_timeout: minutes(30),
             stop: minutes(2),
-            busy_timeout: LOCK_TIMEOUT,
+            busy_timeout: lock_timeout(),
             max_poll_interval: Duration::from_secs(30),
         }
     }

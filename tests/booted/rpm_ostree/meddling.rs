@@ -300,6 +300,23 @@ fn held_lock_is_waited_for_and_its_holder_is_named() {
     assert_config(&host, "one", "two");
 }
 
+#[test]
+fn lock_that_stays_held_ends_with_exit_code_75_and_its_holder() {
+    let (host, _bus, config, image) = slow();
+    let script = format!(
+        "{}=/sysroot/ostree/lock {} & holder=$!; until test -e /run/held; do sleep 0.05; done
+        FLAMEHOLDER_LOCK_TIMEOUT=1 flameholder apply --desired {config} --os-image {image}; code=$?
+        rm /run/held; wait $holder; exit $code",
+        daemon::LOCK_VARIABLE,
+        daemon::command(0, None)[2..].join(" "),
+    );
+    for backend in ["", " --os-backend libostree"] {
+        let outcome = host.run(["sh", "-c", &script.replace("--os-image", &format!("{backend} --os-image"))]);
+        assert_eq!(outcome.code, Some(75), "{outcome:?}");
+        assert!(outcome.stderr.contains("error: / is locked by rpm-ostreed (process "), "{outcome:?}");
+    }
+}
+
 /// The agent does not hear that rpm-ostreed rejects what it has staged.
 #[test]
 fn image_of_an_interrupted_request_is_checked_again_after_a_power_cut() {
