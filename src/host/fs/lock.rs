@@ -46,7 +46,7 @@ impl HostLock {
         Self::take_file(root, LOCK)
     }
 
-    /// Take the lock of the daemon, under which a host has one daemon at a time. Waits for [`FORK`] at most.
+    /// Take the lock of the daemon, under which a host has one daemon at a time. Waits for a second at most.
     pub fn take_of_daemon(root: &Root) -> Result<Self, HostError> {
         let end = Instant::now() + FORK;
         loop {
