@@ -5,10 +5,11 @@
 
 use std::fmt;
 use std::fs;
+use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
-const PROCESSES: &str = "/proc";
+use crate::host::facts::processes::{process_directory, process_ids};
 
 /// Process that holds a lock.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,19 +29,24 @@ impl fmt::Display for LockHolder {
 /// Find a process that holds a lock on the file; `None` if no process does, or if this one may not see it.
 #[must_use]
 pub fn holder(file: &Path) -> Option<LockHolder> {
-    let inode = file.metadata().ok()?.ino();
-    let processes = fs::read_dir(PROCESSES).ok()?.flatten();
-    let mut pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let pid = pids.find(|pid| locks_inode(*pid, inode))?;
-    let program = fs::read_to_string(format!("{PROCESSES}/{pid}/comm")).ok()?;
+    let file = file.metadata().ok()?;
+    let pid = process_ids().ok()?.find(|pid| locks(*pid, &file))?;
+    let program = fs::read_to_string(process_directory(pid).join("comm")).ok()?;
     Some(LockHolder { pid, program: program.trim_end().to_owned() })
 }
 
-fn locks_inode(pid: u32, inode: u64) -> bool {
+/// Return true if the process has the file open with a lock. The device in the line is not that of `stat` on each file
+/// system, so that the open file itself is compared.
+fn locks(pid: u32, file: &Metadata) -> bool {
+    let directory = process_directory(pid);
     // The process may have exited meanwhile.
-    let Ok(descriptors) = fs::read_dir(format!("{PROCESSES}/{pid}/fdinfo")) else { return false };
-    let mut texts = descriptors.flatten().filter_map(|entry| fs::read_to_string(entry.path()).ok());
-    texts.any(|text| text.lines().any(|line| locked_inode(line) == Some(inode)))
+    let Ok(descriptors) = fs::read_dir(directory.join("fdinfo")) else { return false };
+    descriptors.flatten().any(|entry| {
+        let text = fs::read_to_string(entry.path()).unwrap_or_default();
+        let opened = || directory.join("fd").join(entry.file_name()).metadata();
+        text.lines().any(|line| locked_inode(line) == Some(file.ino()))
+            && opened().is_ok_and(|open| (open.dev(), open.ino()) == (file.dev(), file.ino()))
+    })
 }
 
 /// `lock: 1: OFDLCK  ADVISORY  WRITE -1 08:02:131090 0 EOF`. A process that waits for the lock has `->` behind the number.

@@ -16,9 +16,8 @@ pub struct RunningProcess {
 /// List all other processes whose executable, or first argument, has this file name.
 pub fn processes_named(name: &str) -> io::Result<Vec<RunningProcess>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(PROCESSES)? {
-        let directory = entry?.path();
-        let Some(pid) = pid_of(&directory).filter(|pid| *pid != std::process::id()) else { continue };
+    for pid in process_ids()?.filter(|pid| *pid != std::process::id()) {
+        let directory = process_directory(pid);
         // The process may have exited meanwhile.
         let Ok(line) = fs::read(directory.join("cmdline")) else { continue };
         let arguments: Vec<String> =
@@ -32,8 +31,15 @@ pub fn processes_named(name: &str) -> io::Result<Vec<RunningProcess>> {
     Ok(found)
 }
 
-fn pid_of(directory: &Path) -> Option<u32> {
-    directory.file_name()?.to_str()?.parse().ok()
+/// List the IDs of all processes.
+pub(crate) fn process_ids() -> io::Result<impl Iterator<Item = u32>> {
+    let entries = fs::read_dir(PROCESSES)?.flatten();
+    Ok(entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()))
+}
+
+/// Return the directory with the facts about a process.
+pub(crate) fn process_directory(pid: u32) -> PathBuf {
+    Path::new(PROCESSES).join(pid.to_string())
 }
 
 /// Compare the file name. The kernel appends ` (deleted)` to an executable that was replaced.
