@@ -36,6 +36,7 @@ pub struct BootObservation<'a> {
     /// Record in the deployment's `/etc`.
     pub record: Option<&'a GenerationRecord>,
     pub pending: Option<&'a PendingGeneration>,
+    /// Read only where `deployment` is the one that the pending generation was staged on.
     pub choice: BootChoice,
 }
 

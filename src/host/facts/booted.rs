@@ -88,7 +88,11 @@ impl BootedDeployment {
             Some(_) => self.generation.as_ref(),
             None => recorded().or_else(finalized),
         };
-        BootObservation { deployment: &self.deployment, argument, record, pending, choice: self.choice() }
+        // The boot entries tell something only where the deployment before is booted again. Early in a boot, their file
+        // system may not be mounted yet.
+        let is_base = pending.is_some_and(|pending| pending.staged.base == self.deployment);
+        let choice = if is_base { self.choice() } else { BootChoice::Other };
+        BootObservation { deployment: &self.deployment, argument, record, pending, choice }
     }
 
     /// Find out if this deployment is the default one. Before `/boot` is mounted this is unknown.
