@@ -19,8 +19,9 @@ const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
 /// Return the time to wait for the lock.
 #[must_use]
 pub fn lock_timeout() -> Duration {
-    let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
-    seconds.map_or(LOCK_TIMEOUT, Duration::from_secs)
+    // A larger number of seconds would be no time that a clock can reach.
+    let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse::<u32>().ok());
+    seconds.map_or(LOCK_TIMEOUT, |seconds| Duration::from_secs(seconds.into()))
 }
 
 /// Open a session, and wait for up to `timeout` while another program holds the lock. Each holder is logged once.

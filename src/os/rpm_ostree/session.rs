@@ -1,6 +1,7 @@
 //! Implementation of the [`Sysroot`] port for a running host whose images and packages rpm-ostreed manages.
 
 use std::path::Path;
+use std::time::Instant;
 
 use super::RpmOstreeDeadlines;
 use super::daemon::RpmOstreeDaemon;
@@ -86,6 +87,7 @@ impl RpmOstreeSession {
     /// Open the sysroot and wait if it is locked: rpm-ostreed finishes a transaction even after its client
     /// has exited.
     fn open_waiting_for_lock(&self, access: SysrootAccess) -> Result<WorkerSession, OsError> {
+        let begun = Instant::now();
         match WorkerSession::open(&self.program, Path::new(SYSROOT), access) {
             Err(OsError::Busy { .. }) => {}
             opened => return opened,
@@ -96,12 +98,8 @@ impl RpmOstreeSession {
             Err(error) => log::debug!("cannot ask rpm-ostreed if it holds the sysroot lock: {error}"),
             Ok(()) => {}
         }
-        sysroot_lock::open_when_unlocked(
-            &self.program,
-            Path::new(SYSROOT),
-            access,
-            self.deadlines.busy_timeout,
-        )
+        let left = self.deadlines.busy_timeout.saturating_sub(begun.elapsed());
+        sysroot_lock::open_when_unlocked(&self.program, Path::new(SYSROOT), access, left)
     }
 
     fn wait_for_daemon(&self) -> Result<(), OsError> {
