@@ -42,11 +42,12 @@ pub(crate) fn is_open(root: &Root) -> Result<bool, HostError> {
 
 /// Remove the request, durably.
 pub(crate) fn remove_request(root: &Root) -> Result<(), HostError> {
-    let path = ManagedPath::constant(REQUEST);
+    // Most updates make no request: they need no flush either.
     if !is_open(root)? {
         return Ok(());
     }
-    atomic_file::remove_if_present(root, &path)?;
+    let path = ManagedPath::constant(REQUEST);
+    root.remove_file(&path)?;
     root.sync(&[path.parent()])
 }
 
@@ -58,4 +59,23 @@ pub(crate) fn is_staged_by_request(root: &Root, staged: &Deployment) -> bool {
     let request = bytes.and_then(|bytes| own_document::parse(&bytes, SCHEMA, UPGRADES).ok());
     let is_rpm_ostreeds = staged.locked && staged.staged_in.is_none();
     is_rpm_ostreeds && request.is_some_and(|request: RpmOstreeRequest| request.wanted.is_in(staged))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Document as this release writes it.
+    const FORMAT_1: &str = r#"{"schema":1,"wanted":{"image":"ostree-unverified-registry:h/os:1","packages":{"install":["usbguard"],"uninstall":[],"remove":["kernel"],"reset":[]}}}
+"#;
+
+    #[test]
+    fn first_format_is_read_by_each_release() {
+        let read: RpmOstreeRequest = own_document::parse(FORMAT_1.as_bytes(), SCHEMA, UPGRADES).unwrap();
+        assert_eq!(read.wanted.image.unwrap().to_string(), "ostree-unverified-registry:h/os:1");
+        assert_eq!(
+            (read.wanted.packages.install, read.wanted.packages.remove),
+            (vec!["usbguard".to_owned()], vec!["kernel".to_owned()])
+        );
+    }
 }

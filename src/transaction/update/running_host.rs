@@ -85,10 +85,11 @@ pub fn prepare<'a>(
         return Ok(RemainingWork::Live(LiveUpdate { draft: Box::new(draft), target, labels }));
     }
     if runs {
-        replace_unconfirmed(host, found.as_ref()).inspect_err(|_| discard_imported(os, imported.as_ref()))?;
+        replace_unconfirmed(host, found.as_ref())
+            .inspect_err(|_| discard_imported(host, os, imported.as_ref()))?;
     }
     let pending = stage_checked(host, os, &draft, imported.as_ref(), target, progress)
-        .inspect_err(|_| discard_imported(os, imported.as_ref()))?;
+        .inspect_err(|_| discard_imported(host, os, imported.as_ref()))?;
     rpm_ostree_request::remove_request(host)?;
     if supersedes || imported.is_some() {
         // The image and the objects of what was staged or refused before would stay until an update boots.
@@ -106,20 +107,25 @@ fn import_failed(
 ) -> TransactionError {
     match &error {
         TransactionError::Os(OsError::NoSpace { .. }) => sysroot::clean_up(os, host),
-        TransactionError::Os(rejected @ OsError::Rejected { digest, .. }) => {
-            let reason = chain(rejected);
+        TransactionError::Os(OsError::Rejected { what, digest, source }) => {
+            let reason = format!("rpm-ostreed rejects {what}: {source}");
             if let Err(error) = blocked::block_rejected(host, target.desired, digest.clone(), &reason) {
                 log::warn!("cannot block {}: {}", target.desired.object.name, chain(&error));
             }
         }
         _ => {}
     }
-    // Its result is known, unless something is still staged.
+    end_request(host, os);
+    error
+}
+
+/// Remove the request to rpm-ostreed: its result is known. It stays while its deployment is still staged, which the next
+/// command discards by it.
+fn end_request(host: &LockedHost<'_>, os: &mut dyn Sysroot) {
     let is_over = matches!(stage::staged_deployment(os), Ok(None));
     if is_over && let Err(error) = rpm_ostree_request::remove_request(host) {
         log::warn!("{}", chain(&error));
     }
-    error
 }
 
 /// Import the image or packages that the plan needs, with the extensions repository in place.
@@ -143,13 +149,19 @@ fn import(
         }
         None => None,
     };
-    draft.import(os, progress)
+    let imported = draft.import(os, progress)?;
+    // Otherwise the staged deployment is told by the request until this agent has staged its own.
+    if imported.as_ref().is_none_or(|imported| imported.staged.is_none()) {
+        rpm_ostree_request::remove_request(host)?;
+    }
+    Ok(imported)
 }
 
-/// Discard the deployment that rpm-ostreed staged during the import.
-fn discard_imported(os: &mut dyn Sysroot, imported: Option<&ImportedCommit>) {
+/// Discard the deployment that rpm-ostreed staged during the import. The image stays: it is checked.
+fn discard_imported(host: &LockedHost<'_>, os: &mut dyn Sysroot, imported: Option<&ImportedCommit>) {
     if let Some(made) = imported.and_then(|imported| imported.staged.as_ref()) {
         stage::discard(os, made);
+        end_request(host, os);
     }
 }
 
@@ -246,12 +258,14 @@ fn ensure_not_rejected(
     target: UpdateTarget<'_>,
     imported: Option<&ImportedCommit>,
 ) -> Result<(), TransactionError> {
-    let Some(held) = blocked::load_or_set_aside(host)? else { return Ok(()) };
-    let digest = imported.and_then(|imported| imported.manifest_digest.as_deref());
-    let is_rejected = held.rejected_image().is_some() && held.rejected_image() == digest;
+    // A rollback leaves the blocked target alone.
+    let Some(imported) = imported.filter(|_| target.redeployed().is_none()) else { return Ok(()) };
+    let held = blocked::load_or_set_aside(host)?;
+    let Some(held) = held.filter(|held| held.rejected_image().is_some()) else { return Ok(()) };
+    let is_rejected = held.rejected_image() == imported.manifest_digest.as_deref();
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
     // rpm-ostreed has checked what it has staged.
-    if is_rejected && !is_forced && imported.is_some_and(|imported| imported.staged.is_none()) {
+    if is_rejected && !is_forced && imported.staged.is_none() {
         sysroot::clean_up(os, host);
         return Err(UpdateError::Blocked(Box::new(held)).into());
     }

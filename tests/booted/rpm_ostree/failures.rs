@@ -135,6 +135,24 @@ fn rejected_image_is_removed_and_not_tried_again_until_retry() {
     ensure_updated(&host, bus, &config, &good);
 }
 
+/// The next attempt fetches nothing again.
+#[test]
+fn update_that_cannot_be_staged_leaves_its_checked_image_and_no_request() {
+    let (host, _bus, [_, image]) = faulty(&Faults::default());
+    let config = full_config("one").file_with_mode("/nowhere/file", 0o644, "a directory that no image has");
+    let config = host.config(config.json());
+    let images = || {
+        let refs = ["ostree", "refs", "--repo=/sysroot/ostree/repo", "--list", "ostree/container/image"];
+        host.run_ok(refs).lines().count()
+    };
+    let before = images();
+    let refused = host.apply(&config, Some(&image));
+    assert!(refused.code == Some(78) && refused.stderr.contains("/nowhere"), "{refused:?}");
+    assert!(refused.stderr.contains("fetching "), "the image was imported: {refused:?}");
+    assert!(!host.is_staged() && images() == before + 1, "{refused:?}");
+    assert!(!host.var("lib/flameholder/rpm-ostree-request").exists(), "{refused:?}");
+}
+
 #[test]
 fn daemon_death_between_staging_and_check_is_no_success() {
     let (host, bus, [config, image]) = faulty(&Faults { die: Some(Die::AfterStaging), ..Faults::default() });
