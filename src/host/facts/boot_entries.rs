@@ -1,6 +1,7 @@
 //! Boot entries of the bootloader, read without libostree.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::kernel_arguments::KernelArguments;
@@ -16,8 +17,7 @@ pub(super) fn arguments_of(
     directories: &[&Path],
 ) -> Option<KernelArguments> {
     directories.iter().find_map(|directory| {
-        let entries = directory.read_dir().ok()?.flatten();
-        let mut arguments = entries.filter_map(|entry| read(&entry.path()));
+        let mut arguments = entries(directory).map(|(_, text)| arguments(&text));
         let mut found =
             arguments.find(|arguments| linked(sysroot, arguments).as_ref() == Some(deployment))?;
         found.retain(|argument| !argument.as_str().starts_with(LINK));
@@ -28,32 +28,35 @@ pub(super) fn arguments_of(
 /// Find the deployment of the default boot entry: libostree gives it the highest version.
 pub(super) fn default(sysroot: &Path, directories: &[&Path]) -> Option<DeploymentId> {
     directories.iter().find_map(|directory| {
-        let paths = directory.read_dir().ok()?.flatten().map(|entry| entry.path());
-        let versions = paths.filter_map(|path| Some((version(&path)?, path)));
-        let (_, path) = versions.max()?;
-        linked(sysroot, &read(&path)?)
+        let versions = entries(directory).filter_map(|(path, text)| Some((version(&text)?, path, text)));
+        let (_, _, text) = versions.max()?;
+        linked(sysroot, &arguments(&text))
     })
 }
 
-/// Read the version of a boot entry; `None` for a file that is none.
-fn version(path: &Path) -> Option<u32> {
-    path.extension().filter(|kind| *kind == "conf")?;
-    let text = std::fs::read_to_string(path).ok()?;
+/// Read the boot entries of a directory, with their paths; what cannot be read is left out.
+fn entries(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> {
+    let paths = directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
+    let entries = paths.filter(|path| path.extension().is_some_and(|kind| kind == "conf"));
+    entries.filter_map(|path| {
+        let text = fs::read_to_string(&path).ok()?;
+        Some((path, text))
+    })
+}
+
+fn version(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("version")?.trim().parse().ok())
 }
 
-/// Read the kernel arguments of a boot entry; `None` for a file that is none.
-fn read(path: &Path) -> Option<KernelArguments> {
-    let text =
-        std::fs::read_to_string(path.extension().is_some_and(|kind| kind == "conf").then_some(path)?).ok()?;
+fn arguments(text: &str) -> KernelArguments {
     let options = text.lines().filter_map(|line| line.strip_prefix("options")?.strip_prefix([' ', '\t']));
-    Some(KernelArguments::parse_all(&options.collect::<Vec<_>>()))
+    KernelArguments::parse_all(&options.collect::<Vec<_>>())
 }
 
 /// Find the deployment that the argument `ostree=` links to.
 pub(super) fn linked(sysroot: &Path, arguments: &KernelArguments) -> Option<DeploymentId> {
     let link = arguments.value(LINK)?;
-    let target = std::fs::read_link(sysroot.join(link.trim_start_matches('/'))).ok()?;
+    let target = fs::read_link(sysroot.join(link.trim_start_matches('/'))).ok()?;
     let mut parts = target.iter().rev().map(|part| part.to_string_lossy());
     let (directory, _deploy, stateroot) = (parts.next()?, parts.next()?, parts.next()?);
     DeploymentId::from_directory(&stateroot, &directory)
@@ -61,7 +64,6 @@ pub(super) fn linked(sysroot: &Path, arguments: &KernelArguments) -> Option<Depl
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;
