@@ -13,7 +13,7 @@ pub mod programs;
 pub mod systemd;
 pub mod trusted_path;
 
-pub use fs::disk::{FileStatus, HostDisk};
+pub use fs::disk::{FileStatus, HostDisk, SyncQueue};
 pub use fs::error::{FileOperation, HostError};
 pub use fs::root::Root;
 pub use locked_host::{LockedHost, LockedRoot, RunningHost};

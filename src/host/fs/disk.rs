@@ -16,6 +16,9 @@ pub struct FileStatus {
     pub inode: u64,
 }
 
+/// Queue for paths that are complete and have to be synced; `None` is the root directory.
+pub type SyncQueue<'a> = dyn FnMut(Option<ManagedPath>) + 'a;
+
 /// Directory tree. No method follows a symbolic link at its path. A link above the path is followed only if
 /// it stays in the tree and only the tree's owner can have created it.
 pub trait HostDisk {
@@ -88,4 +91,11 @@ pub trait HostDisk {
     /// directory; `None` is the root directory. All are durable on return, but the order in which they become
     /// durable is undefined. Missing paths are skipped.
     fn sync(&self, paths: &[Option<ManagedPath>]) -> Result<(), HostError>;
+    /// Run `write` once and sync the paths that it passes on, each as [`sync`](Self::sync) does, possibly while `write` goes on. A
+    /// path is passed on when it is complete.
+    fn sync_alongside(&self, write: &mut dyn FnMut(&mut SyncQueue<'_>)) -> Result<(), HostError> {
+        let mut complete = Vec::new();
+        write(&mut |path| complete.push(path));
+        self.sync(&complete)
+    }
 }

@@ -9,11 +9,11 @@ use rustix::io::Errno;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::FileAttributes;
 use crate::host::fs::account_lock::AccountLock;
-use crate::host::fs::disk::{FileStatus, HostDisk};
+use crate::host::fs::disk::{FileStatus, HostDisk, SyncQueue};
 use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::{LABEL, errno_of, through_descriptor};
 use crate::host::fs::root::Root;
-use crate::host::fs::sync::at_once;
+use crate::host::fs::sync::{alongside, at_once};
 
 impl HostDisk for Root {
     fn status(&self, path: &ManagedPath) -> Result<Option<FileStatus>, HostError> {
@@ -170,6 +170,10 @@ impl HostDisk for Root {
 
     fn sync(&self, paths: &[Option<ManagedPath>]) -> Result<(), HostError> {
         at_once(paths, |path| self.sync_one(path.as_ref()))
+    }
+
+    fn sync_alongside(&self, write: &mut dyn FnMut(&mut SyncQueue<'_>)) -> Result<(), HostError> {
+        alongside(|queue| write(queue), |path| self.sync_one(path.as_ref()))
     }
 }
 

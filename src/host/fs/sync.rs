@@ -3,8 +3,7 @@
 //! would write other programs' dirty pages too, and make those programs wait.
 
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, mpsc};
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -19,43 +18,59 @@ const AT_ONCE: usize = 32;
 /// Stack size in bytes of a thread that makes a few system calls.
 const STACK: usize = 128 << 10;
 
-/// Call `act` on each of `items` in parallel. Stops at an error, and returns that of the first item in order
-/// that failed, so that the same disk always gives the same error.
+/// Call `act` on each of `items` in parallel, as [`alongside`] does.
 pub(crate) fn at_once<T: Sync>(
     items: &[T],
     act: impl Fn(&T) -> Result<(), HostError> + Sync,
 ) -> Result<(), HostError> {
-    if let [item] = items {
-        return act(item);
-    }
-    let (next, failed) = (AtomicUsize::new(0), Mutex::new(None::<(usize, HostError)>));
+    alongside(|pass_on| items.iter().for_each(pass_on), act)
+}
+
+/// Call `act` on each item that `produce` passes on, in parallel, while `produce` goes on. Stops at an error, and returns
+/// that of the first item in order that failed, so that the same disk always gives the same error.
+pub(crate) fn alongside<T: Send>(
+    produce: impl FnOnce(&mut dyn FnMut(T)),
+    act: impl Fn(T) -> Result<(), HostError> + Sync,
+) -> Result<(), HostError> {
+    let (sender, queue) = mpsc::channel::<(usize, T)>();
+    let (queue, failed) = (Mutex::new(queue), Mutex::new(None::<(usize, HostError)>));
     let work = || {
         loop {
-            let number = next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(number) else { return };
+            let next = lock(&queue).recv();
+            let Ok((number, item)) = next else { return };
+            // Items are received in order: all before a failed one have been started.
+            if lock(&failed).is_some() {
+                continue;
+            }
             if let Err(error) = act(item) {
-                // Makes the other threads find no more items. All items before this one have been started.
-                next.store(items.len(), Ordering::Relaxed);
-                let mut failed = failed.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut failed = lock(&failed);
                 if failed.as_ref().is_none_or(|(earliest, _)| number < *earliest) {
                     *failed = Some((number, error));
                 }
-                return;
             }
         }
     };
     std::thread::scope(|scope| {
-        for _ in 1..items.len().min(AT_ONCE) {
-            let thread = std::thread::Builder::new().stack_size(STACK);
+        let (mut number, mut threads) = (0, 1);
+        produce(&mut |item| {
             // If no more threads can be created, the existing ones do all the work.
-            if thread.spawn_scoped(scope, work).is_err() {
-                break;
+            if number > 0 && threads < AT_ONCE {
+                let thread = std::thread::Builder::new().stack_size(STACK);
+                threads = thread.spawn_scoped(scope, work).map_or(AT_ONCE, |_| threads + 1);
             }
-        }
+            // Cannot fail: the queue outlives its sender.
+            let _ = sender.send((number, item));
+            number += 1;
+        });
+        drop(sender);
         work();
     });
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     failed.map_or(Ok(()), |(_, error)| Err(error))
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Root {

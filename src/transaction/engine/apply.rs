@@ -16,7 +16,7 @@ use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::host::fs::staging;
 use crate::host::fs::staging::StagingArea;
 use crate::host::systemd::service_port::{ServiceControl, ServiceError};
-use crate::host::{HostDisk, HostError};
+use crate::host::{HostDisk, HostError, SyncQueue};
 
 /// Steps of a change, with everything that the journal has to know.
 #[derive(Debug, Clone, Copy)]
@@ -116,13 +116,26 @@ pub fn apply(
     }
 }
 
-/// Stage the new content and write the journal. Nothing is visible yet.
+/// Stage the new content and open the journal. Nothing is visible yet.
 fn begin(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
     change: JournaledChange<'_>,
 ) -> Result<JournalIntent, StepError> {
-    let prepared = prepare(disk, staging, change.steps, change.labels).map_err(Box::new)?;
+    // One round of flushes, which begins with the first staged file: nothing depends on their order before the journal is
+    // opened.
+    let intent = staged_durably(disk, |sync| stage(disk, staging, change, sync))?;
+    journal::open(disk)?;
+    Ok(intent)
+}
+
+fn stage(
+    disk: &dyn HostDisk,
+    staging: &StagingArea<'_>,
+    change: JournaledChange<'_>,
+    sync: &mut SyncQueue<'_>,
+) -> Result<JournalIntent, StepError> {
+    let prepared = prepare(disk, staging, change.steps, change.labels, sync).map_err(Box::new)?;
     let intent = JournalIntent {
         version: VERSION,
         boot_id: change.boot_id.to_owned(),
@@ -134,8 +147,20 @@ fn begin(
         discards: prepared.discards,
         actions: change.actions.to_vec(),
     };
-    journal::open(disk, &intent, &prepared.staged)?;
+    journal::write_new(disk, &intent, sync)?;
     Ok(intent)
+}
+
+/// Return the result of `stage` when all that it passed on is durable. An error of its own comes first.
+fn staged_durably<T, E: From<HostError>>(
+    disk: &dyn HostDisk,
+    mut stage: impl FnMut(&mut SyncQueue<'_>) -> Result<T, E>,
+) -> Result<T, E> {
+    let mut staged = None;
+    let synced = disk.sync_alongside(&mut |sync| staged = Some(stage(sync)));
+    let staged = staged.expect("a disk runs it once")?;
+    synced?;
+    Ok(staged)
 }
 
 /// Remove staged content. The journal goes first, because it refers to that content.
@@ -195,8 +220,9 @@ pub fn write_to_unused(
     // A copied tree can contain staging directories of a killed process.
     recover::remove_staging(disk, &staging::leftovers(disk)?, &[])?;
     let staging = StagingArea::new(disk);
-    let prepared = prepare(disk, &staging, steps, labels).map_err(|failed| failed.error)?;
-    disk.sync(&prepared.staged.into_iter().map(Some).collect::<Vec<_>>())?;
+    let prepared = staged_durably(disk, |sync| {
+        prepare(disk, &staging, steps, labels, sync).map_err(|failed| failed.error)
+    })?;
     prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;
     disk.sync(&changed_directories(&prepared.moves))?;
     recover::remove_staging(disk, &staging.directories(), &[])

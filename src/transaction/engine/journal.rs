@@ -8,7 +8,7 @@ use crate::core::state::journal::{
     JOURNAL, Journal, JournalError, JournalIntent, NEW_JOURNAL, TransactionState,
 };
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostDisk, HostError};
+use crate::host::{HostDisk, HostError, SyncQueue};
 
 /// Maximum size of a journal: several times the paths and slots of the largest allowed config.
 const JOURNAL_BYTES: usize = 64 << 20;
@@ -28,17 +28,15 @@ pub fn load(disk: &dyn HostDisk) -> Result<Option<Journal>, JournalLoadError> {
     Ok(bytes.map(|bytes| Journal::parse(&bytes)).transpose()?)
 }
 
-/// Sync the `staged` content and write the journal that undoes the change. Two rounds of flushes, each
-/// concurrent: contents first, then directories.
-pub(crate) fn open(
+/// Write the journal that undoes a staged change, under a name that recovery does not read, and pass to `sync` all that has
+/// to be durable before it is opened, besides the staged content.
+pub(crate) fn write_new(
     disk: &dyn HostDisk,
     intent: &JournalIntent,
-    staged: &[ManagedPath],
+    sync: &mut SyncQueue<'_>,
 ) -> Result<(), HostError> {
     let new = ManagedPath::constant(NEW_JOURNAL);
     disk.create_file(&new, &intent.render(), ATTRIBUTES, None)?;
-    let contents = staged.iter().chain([&new]).cloned().map(Some);
-    disk.sync(&contents.collect::<Vec<_>>())?;
     let mut names: BTreeSet<Option<ManagedPath>> =
         intent.staging.iter().flat_map(|directory| [Some(directory.clone()), directory.parent()]).collect();
     if intent.current.is_none() {
@@ -46,9 +44,16 @@ pub(crate) fn open(
         // parent directories, so their entries are synced as well.
         names.extend(new.ancestors().map(|above| above.parent()));
     }
-    disk.sync(&names.into_iter().collect::<Vec<_>>())?;
-    disk.rename(&new, &ManagedPath::constant(JOURNAL))?;
-    disk.sync(&[new.parent()])
+    sync(Some(new));
+    names.into_iter().for_each(sync);
+    Ok(())
+}
+
+/// Open the new journal. From now on, an interruption leads to the undoing of the change.
+pub(crate) fn open(disk: &dyn HostDisk) -> Result<(), HostError> {
+    let journal = ManagedPath::constant(JOURNAL);
+    disk.rename(&ManagedPath::constant(NEW_JOURNAL), &journal)?;
+    disk.sync(&[journal.parent()])
 }
 
 /// Append a state to the journal, durably.

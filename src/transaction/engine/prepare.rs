@@ -14,21 +14,19 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, FileKind};
 use crate::host::facts::accounts::ACCOUNT_FILE_BYTES;
 use crate::host::fs::staging::StagingArea;
-use crate::host::{FileOperation, HostDisk, HostError};
+use crate::host::{FileOperation, HostDisk, HostError, SyncQueue};
 
 /// Maximum size of a pre-image that has to be copied, because it lies on another mount and cannot be
 /// hard-linked.
 const PRE_IMAGE_BYTES: usize = 256 << 20;
 
-/// Staged change, not yet durable.
+/// Staged change.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedMoves {
     /// Acts that make the change visible, in order.
     pub(crate) moves: Vec<JournalMove>,
     /// Restored pre-images, which are deleted after the change.
     pub(crate) discards: Vec<ManagedPath>,
-    /// Staged files and directories that have to be synced.
-    pub(crate) staged: Vec<ManagedPath>,
 }
 
 /// Failed step, with the path that it would have changed: the error may name a path beside it.
@@ -40,17 +38,19 @@ pub struct FailedPathStep {
     pub error: HostError,
 }
 
-/// Stage the content of `steps` and return their acts.
+/// Stage the content of `steps` and return their acts. What is staged is passed to `sync`.
 pub(crate) fn prepare(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
     steps: &[PlanStep],
     labels: &SelinuxLabels,
+    sync: &mut SyncQueue<'_>,
 ) -> Result<PreparedMoves, FailedPathStep> {
     let mut preparing = Preparing {
         disk,
         staging,
         labels,
+        sync,
         result: PreparedMoves::default(),
         written: BTreeMap::new(),
         kinds: BTreeMap::new(),
@@ -61,10 +61,11 @@ pub(crate) fn prepare(
     Ok(preparing.result)
 }
 
-struct Preparing<'a> {
+struct Preparing<'a, 'q> {
     disk: &'a dyn HostDisk,
     staging: &'a StagingArea<'a>,
     labels: &'a SelinuxLabels,
+    sync: &'a mut SyncQueue<'q>,
     result: PreparedMoves,
     /// Slots of the files that earlier steps write, by path; the target of a hard link.
     written: BTreeMap<ManagedPath, ManagedPath>,
@@ -72,7 +73,7 @@ struct Preparing<'a> {
     kinds: BTreeMap<ManagedPath, Option<FileKind>>,
 }
 
-impl Preparing<'_> {
+impl Preparing<'_, '_> {
     fn step(&mut self, step: &PlanStep) -> Result<(), HostError> {
         match step {
             PlanStep::MakeDirectory { path, attributes } => self.make_directory(path, *attributes),
@@ -153,7 +154,7 @@ impl Preparing<'_> {
     ) -> Result<(), HostError> {
         let slot = self.staging.slot(path)?;
         self.disk.create_file(&slot, contents, attributes, self.label(path))?;
-        self.result.staged.push(slot.clone());
+        (self.sync)(Some(slot.clone()));
         self.written.insert(path.clone(), slot.clone());
         self.put(path, slot)
     }
@@ -173,7 +174,7 @@ impl Preparing<'_> {
     fn make_directory(&mut self, path: &ManagedPath, attributes: FileAttributes) -> Result<(), HostError> {
         let slot = self.staging.slot(path)?;
         self.disk.make_directory(&slot, attributes, self.label(path))?;
-        self.result.staged.push(slot.clone());
+        (self.sync)(Some(slot.clone()));
         self.moves(JournalMove::MakeDirectory { path: path.clone(), slot }, Some(FileKind::Directory));
         Ok(())
     }
@@ -219,7 +220,7 @@ impl Preparing<'_> {
             (FileKind::File, _) => {
                 let contents = self.disk.read(from, PRE_IMAGE_BYTES)?.unwrap_or_default();
                 self.disk.create_file(slot, &contents, status.attributes, label.as_deref())?;
-                self.result.staged.push(slot.clone());
+                (self.sync)(Some(slot.clone()));
                 Ok(())
             }
             _ => Err(error),
