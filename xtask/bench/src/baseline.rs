@@ -3,6 +3,7 @@
 //! Each is a release build and a process of its own, as flameholder is, so that both pay for their start and
 //! a tracer can run either.
 
+use std::collections::BTreeSet;
 use std::fs::{File, Permissions};
 use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, fchown};
@@ -34,6 +35,8 @@ pub struct BaselineArgs {
 pub enum BaselineWork {
     /// Write each file beside its destination, fsync it, rename it; one after the other.
     Rewrite,
+    /// Write all files beside their destinations, fsync them in parallel, rename all, fsync the directories.
+    Batch,
     /// Read each file and hash it with SHA-256.
     Hash,
 }
@@ -43,6 +46,7 @@ impl BaselineWork {
     pub fn word(self) -> &'static str {
         match self {
             Self::Rewrite => "rewrite",
+            Self::Batch => "batch",
             Self::Hash => "hash",
         }
     }
@@ -53,30 +57,56 @@ impl BaselineWork {
 /// # Errors
 /// A file cannot be read or written.
 pub fn run(args: &BaselineArgs) -> Result<()> {
-    let mut digest = Sha256::new();
-    for index in 0..args.files {
-        let path = args.root.join(contents::path(index));
-        match args.work {
-            BaselineWork::Rewrite => rewrite(&path, contents::contents(index, args.edition).as_bytes()),
-            BaselineWork::Hash => std::fs::read(&path).map(|bytes| digest.update(Sha256::digest(bytes))),
+    let paths: Vec<PathBuf> = (0..args.files).map(|index| args.root.join(contents::path(index))).collect();
+    match args.work {
+        BaselineWork::Rewrite => each(&paths, |index, path| {
+            write_beside(path, index, args.edition)?.sync_all()?;
+            std::fs::rename(beside(path), path)
+        }),
+        BaselineWork::Batch => {
+            each(&paths, |index, path| write_beside(path, index, args.edition).map(drop))?;
+            sync_all(&paths.iter().map(|path| beside(path)).collect::<Vec<_>>())?;
+            each(&paths, |_, path| std::fs::rename(beside(path), path))?;
+            let directories: BTreeSet<&Path> = paths.iter().filter_map(|path| path.parent()).collect();
+            sync_all(&directories.into_iter().map(Path::to_owned).collect::<Vec<_>>())
         }
-        .with_context(|| path.display().to_string())?;
+        BaselineWork::Hash => {
+            let mut digest = Sha256::new();
+            each(&paths, |_, path| std::fs::read(path).map(|bytes| digest.update(Sha256::digest(bytes))))?;
+            println!("{:x}", digest.finalize());
+            Ok(())
+        }
     }
-    if args.work == BaselineWork::Hash {
-        println!("{:x}", digest.finalize());
-    }
-    Ok(())
 }
 
-/// Write as the machine-config-daemon does (`renameio`): without syncing the directory, so that the rename
-/// may be lost.
-fn rewrite(path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    let beside = path.with_extension("tmp");
-    let mut file = File::create(&beside)?;
+fn each(paths: &[PathBuf], mut act: impl FnMut(u32, &Path) -> std::io::Result<()>) -> Result<()> {
+    let mut numbered = (0..).zip(paths);
+    numbered.try_for_each(|(index, path)| act(index, path).with_context(|| path.display().to_string()))
+}
+
+fn beside(path: &Path) -> PathBuf {
+    path.with_extension("tmp")
+}
+
+/// Write as the machine-config-daemon does (`renameio`), which does not sync the directory, so that the rename may be
+/// lost.
+fn write_beside(path: &Path, index: u32, edition: TreeEdition) -> std::io::Result<File> {
+    let mut file = File::create(beside(path))?;
     file.set_permissions(Permissions::from_mode(0o644))?;
-    file.write_all(contents)?;
+    file.write_all(contents::contents(index, edition).as_bytes())?;
     fchown(&file, Some(0), Some(0))?;
-    file.sync_all()?;
-    drop(file);
-    std::fs::rename(&beside, path)
+    Ok(file)
+}
+
+/// Flush files and directories, as many at a time as flameholder does.
+fn sync_all(paths: &[PathBuf]) -> Result<()> {
+    const THREADS: usize = 32;
+    let share = paths.len().div_ceil(THREADS).max(1);
+    std::thread::scope(|scope| {
+        let sync = |path: &PathBuf| File::open(path)?.sync_all();
+        let threads: Vec<_> =
+            paths.chunks(share).map(|some| scope.spawn(move || some.iter().try_for_each(sync))).collect();
+        threads.into_iter().try_for_each(|thread| thread.join().expect("a flush does not panic"))
+    })
+    .context("flushing")
 }

@@ -13,12 +13,15 @@ use crate::BenchRun;
 
 /// The baselines' names in the table, and their description.
 pub const REWRITE: &str = "one by one";
+pub const BATCH: &str = "all at once";
 pub const HASH: &str = "hash";
 pub const TRUE: &str = "/bin/true";
 pub const ONE_LAYER: &str = "one layer at a time";
 pub const BASELINES: &str = "\
 - `one by one` writes each file beside its destination, fsyncs and renames it, and then goes to the next, as the
   machine-config-daemon does. It syncs no directory, makes no plan and keeps no way back.
+- `all at once` writes all files beside their destinations, fsyncs 32 at a time, renames all, and then fsyncs the
+  directories. It makes no plan and keeps no way back either.
 - `hash` reads each file once and hashes it with SHA-256.
 - `/bin/true` is a process that does nothing.
 - The executable is that of a release build, stripped: `flameholder` without the worker, which alone links libostree. Its

@@ -1,10 +1,12 @@
 //! Durable changes: `flameholder apply` against writing file by file.
 
 use std::cell::Cell;
+use std::process::Command;
 
 use anyhow::Result;
 
-use super::{FigureResult, REWRITE};
+use super::{BATCH, FigureResult, REWRITE};
+use crate::baseline::BaselineWork;
 use crate::dirty_pages::{DIRTY_MIB, DirtyPages, unwritten};
 use crate::strace::{self, CallCounts};
 use crate::table::{FigureBudget, FigureRow, FigureValue};
@@ -20,6 +22,8 @@ pub const PLAIN: ConfigShape =
 const GZIP: ConfigShape = ConfigShape { encoding: ContentEncoding::Gzip, ..PLAIN };
 const IDLE: FigureBudget = FigureBudget::TimesFaster(3.0);
 const UNDER_LOAD: FigureBudget = FigureBudget::TimesFaster(5.0);
+/// At most 1.3 times the time of a program that only writes.
+const BESIDE_BATCH: FigureBudget = FigureBudget::TimesFaster(0.77);
 /// The delay of each flush in `slow-flush`, in microseconds.
 const DELAY: u32 = 2000;
 /// The design's budget of flushes for one changed file.
@@ -36,7 +40,22 @@ pub fn all_changed(bench: &BenchRun, files: u32) -> Result<FigureResult> {
         let name = format!("apply, {files} changed files, {spelled}");
         rows.push(FigureRow::of(name, &samples, REWRITE)?.within(budget));
     }
+    let name = format!("apply, {files} changed files, plain");
+    rows.push(beside_batch(bench, ConfigShape { files, ..PLAIN }, name, |command| command)?);
     Ok(rows.into())
+}
+
+/// Change all files beside a program that flushes all of them at a time.
+fn beside_batch(
+    bench: &BenchRun,
+    shape: ConfigShape,
+    name: String,
+    run: impl Fn(Command) -> Command,
+) -> Result<FigureRow> {
+    let mut pair = TreePair::prepare_against(bench, shape, BaselineWork::Batch)?;
+    let samples =
+        pair.alternate(|pair, side, edition| stopwatch::time(&mut run(pair.change(side, edition))))?;
+    Ok(FigureRow::of(name, &samples, BATCH)?.within(Some(BESIDE_BATCH)))
 }
 
 /// Change one file of many: time, flushes, processes.
@@ -77,7 +96,8 @@ pub fn slow_flush(bench: &BenchRun) -> Result<FigureResult> {
     let slower = format!("{name}, a flush costs {} ms more", DELAY / 1000);
     let [ours, baseline] = calls(&pair)?;
     let rows = vec![
-        FigureRow::of(slower, &samples, REWRITE)?.within(Some(UNDER_LOAD)),
+        FigureRow::of(slower.clone(), &samples, REWRITE)?.within(Some(UNDER_LOAD)),
+        beside_batch(bench, PLAIN, slower, |command| strace::slowed(&command, DELAY))?,
         counted(&name, "flushes", [ours.flushes, baseline.flushes]),
     ];
     let note = "slow-flush: strace delays each flush; its own cost is in both times.";

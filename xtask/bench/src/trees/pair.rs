@@ -28,6 +28,8 @@ pub struct TreePair<'b> {
     bench: &'b BenchRun,
     directory: TempDir,
     shape: ConfigShape,
+    /// The way in which the baseline changes its tree.
+    writer: BaselineWork,
     /// The edition of both trees.
     at: TreeEdition,
     /// The number of this pair: each round has its own trees.
@@ -40,7 +42,16 @@ impl<'b> TreePair<'b> {
     /// # Errors
     /// A tree cannot be written, or flameholder refuses the config.
     pub fn prepare(bench: &'b BenchRun, shape: ConfigShape) -> Result<Self> {
-        let mut pair = Self { bench, directory: bench.directory()?, shape, at: TreeEdition::A, trees: 0 };
+        Self::prepare_against(bench, shape, BaselineWork::Rewrite)
+    }
+
+    /// Create the trees for a baseline that writes in this way.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub fn prepare_against(bench: &'b BenchRun, shape: ConfigShape, writer: BaselineWork) -> Result<Self> {
+        let (directory, at) = (bench.directory()?, TreeEdition::A);
+        let mut pair = Self { bench, directory, shape, writer, at, trees: 0 };
         spread(pair.directory())?;
         for edition in [TreeEdition::A, TreeEdition::B] {
             std::fs::write(pair.config(edition), shape.document(edition)?).context("writing a config")?;
@@ -107,9 +118,7 @@ impl<'b> TreePair<'b> {
     pub fn change(&self, side: PairSide, edition: TreeEdition) -> Command {
         match side {
             PairSide::Ours => self.flameholder("apply", Some(edition)),
-            PairSide::Baseline => {
-                self.baseline(BaselineWork::Rewrite, side, self.shape.changed_files(), edition)
-            }
+            PairSide::Baseline => self.baseline(self.writer, side, self.shape.changed_files(), edition),
         }
     }
 
