@@ -4,7 +4,9 @@
 //! it events (source, inotify, timers, signals, finished work) and carries out its commands: work on the host
 //! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
 
+mod boot_check_state;
 mod error;
+mod generation_figures;
 mod host_watch;
 mod job_deadline;
 mod kubelet_health;
@@ -215,7 +217,7 @@ impl Daemon {
         self.samples.host_changed.notify_one();
         self.metrics.record_work(&finished);
         let event = self.deadline.finish(finished.event);
-        if let Some(found) = finished.facts
+        if let Some(found) = finished.findings.facts
             && let Err(error) = watch.manage(found.managed)
         {
             log::warn!(

@@ -17,14 +17,13 @@ use crate::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation,
 };
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
-use crate::core::state::boot_check;
-use crate::core::state::boot_check::failed_checks;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::{chain, first_of};
-use crate::core::values::identifiers::GenerationId;
 use crate::core::values::profile::Profile;
+use crate::daemon::boot_check_state::unconfirmed_state;
+use crate::daemon::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
 use crate::daemon::problem;
-use crate::daemon::work_result::{ComparisonFigures, HostFacts, WorkResult};
+use crate::daemon::work_result::{ComparisonFigures, HostFacts, JobFindings, WorkResult};
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::{
     InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootRequest,
@@ -34,7 +33,7 @@ use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::boot::pending_deployment::PendingRecovery;
-use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
@@ -111,26 +110,32 @@ struct WorkPorts<'a> {
 
 impl WorkPorts<'_> {
     fn perform(&mut self, job: &WorkJob, delivery: &ReceivedConfig) -> WorkResult {
-        let (mut facts, mut boot_check) = (None, Vec::new());
+        let mut findings = JobFindings::default();
         let running = RunningHost::open().map_err(TransactionError::from);
         let running =
             running.and_then(|host| host.ok_or_else(|| StateError::NoDeployment("/".to_owned()).into()));
         let event = running.and_then(|host| match job {
             WorkJob::Observe => {
                 let report = status_files::BOOT_CHECK.load(&host.root);
-                boot_check = report.map(|report| report.findings).unwrap_or_default();
-                self.observe(&host).map(DaemonEvent::Observed)
+                findings.boot_check = report.map(|report| report.findings).unwrap_or_default();
+                let observed = self.observe(&host)?;
+                if matches!(observed.boot_check, BootCheckState::Unconfirmed { .. }) {
+                    findings.boot_check_left = boot_check_time::time_left(&host).map(|left| left.as_secs());
+                }
+                Ok(DaemonEvent::Observed(observed))
             }
-            WorkJob::Prepare(desired) => self.prepare(&host, desired, delivery).map(DaemonEvent::Prepared),
+            WorkJob::Prepare(desired) => {
+                self.prepare(&host, desired, delivery, &mut findings).map(DaemonEvent::Prepared)
+            }
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
             WorkJob::Reboot { target, overrules_inhibitors } => reboot(&host, target, *overrules_inhibitors),
-            WorkJob::Verify => self.verify(&host, &mut facts),
+            WorkJob::Verify => self.verify(&host, &mut findings.facts),
         });
         let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
-        let is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);
+        findings.is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);
         let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
-        WorkResult { event, facts, boot_check, is_os_failure }
+        WorkResult { event, findings }
     }
 
     fn session(&mut self, access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {
@@ -177,6 +182,7 @@ impl WorkPorts<'_> {
         host: &RunningHost,
         desired: &ConfigRef,
         delivery: &ReceivedConfig,
+        findings: &mut JobFindings,
     ) -> Result<RemainingWork, TransactionError> {
         handover::ensure_mcd_stopped()?;
         let mut os = self.session(SysrootAccess::Stage)?;
@@ -185,8 +191,14 @@ impl WorkPorts<'_> {
             ensure_no_drift(&mut *os, host)?;
         }
         let purpose = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
+        let image_bytes = &mut findings.image_bytes;
+        let mut progress = |progress| {
+            if let UpdateProgress::Pulling(pull) = progress {
+                *image_bytes = pull.bytes_done.max(*image_bytes);
+            }
+        };
         self.with_target(host, desired, delivery, purpose, |host, target| {
-            Ok(match running_host::prepare(&mut *os, host, target, &mut |_| {})? {
+            Ok(match running_host::prepare(&mut *os, host, target, &mut progress)? {
                 RemainingWork::Nothing => RemainingWork::Nothing,
                 RemainingWork::Live(update) => {
                     log_actions(desired, update.plan());
@@ -200,6 +212,8 @@ impl WorkPorts<'_> {
                         // Consumed: the staged deployment carries the forced update from here on.
                         remove_force_file();
                     }
+                    let record = &staged.pending.staged.record;
+                    findings.staged = Some(GenerationFigures::of(record, DeploymentRole::Staged));
                     RemainingWork::Reboot(())
                 }
             })
@@ -262,6 +276,7 @@ impl WorkPorts<'_> {
         *facts = Some(HostFacts {
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
+            generations: own_generations(&mut *os, host),
             comparison: None,
         });
         let mut repaired = 0;
@@ -294,25 +309,6 @@ impl WorkPorts<'_> {
             );
             DaemonEvent::Drifted { reason }
         })
-    }
-}
-
-/// State of the boot check of the booted, unconfirmed generation, from the report of this boot.
-fn unconfirmed_state(host: &RunningHost, generation: Option<&GenerationId>) -> BootCheckState {
-    let report = status_files::BOOT_CHECK.load(&host.root);
-    let report = report.filter(|report| report.generation.as_ref() == generation);
-    let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));
-    match (report.map(|report| report.phase), failed) {
-        (Some(boot_check::HealthPhase::Unhealthy), Some(failed_checks)) => {
-            BootCheckState::Unhealthy { failed_checks }
-        }
-        (_, failed) if boot_check_time::is_overdue(host) => BootCheckState::Unhealthy {
-            failed_checks: format!(
-                "the boot check has no result; see `systemctl status flameholder-confirm-boot.service`{}",
-                failed.map(|failed| format!("; {failed}")).unwrap_or_default()
-            ),
-        },
-        (_, failed) => BootCheckState::Unconfirmed { failed_checks: failed },
     }
 }
 

@@ -84,10 +84,10 @@ impl McdMetrics {
     }
 
     pub(super) fn record_work(&self, result: &WorkResult) {
-        if let Some(facts) = &result.facts {
+        if let Some(facts) = &result.findings.facts {
             self.unsupported_packages.set(i64::try_from(facts.unsupported_packages).unwrap_or(i64::MAX));
         }
-        if result.is_os_failure {
+        if result.findings.is_os_failure {
             self.os_errors.inc();
         } else if matches!(result.event, DaemonEvent::Prepared(_)) {
             self.os_errors.set(0);

@@ -6,6 +6,7 @@ mod exposition;
 mod host;
 mod mcd;
 mod own;
+mod updates;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ use mcd::McdMetrics;
 use own::OwnMetrics;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::registry::Registry;
+use updates::UpdateMetrics;
 
 use crate::cluster::RequestCounts;
 use crate::core::daemon::lifecycle::{ConfigRef, Lifecycle};
@@ -29,6 +31,7 @@ pub(super) struct DaemonMetrics {
     registry: Registry,
     mcd: McdMetrics,
     own: OwnMetrics,
+    updates: UpdateMetrics,
 }
 
 impl DaemonMetrics {
@@ -38,20 +41,23 @@ impl DaemonMetrics {
         let mut registry = Registry::default();
         let mcd = McdMetrics::register(&mut registry, node, &release);
         let own = OwnMetrics::register(&mut registry);
+        let updates = UpdateMetrics::register(&mut registry);
         host::register(&mut registry, requests);
-        Self { registry, mcd, own }
+        Self { registry, mcd, own, updates }
     }
 
     /// Update the metrics for a step of the state machine.
     pub(super) fn record_step(&self, before: &Lifecycle, after: &Lifecycle) {
         self.mcd.record_step(before, after);
         self.own.record_step(before, after);
+        self.updates.record_step(before, after);
     }
 
     /// Update the metrics for the result of a job.
     pub(super) fn record_work(&self, result: &WorkResult) {
         self.mcd.record_work(result);
-        self.own.record_work(result);
+        self.own.record_work(&result.findings);
+        self.updates.record_work(result);
     }
 
     /// Count a config that the source does not have; `None` ends the count.

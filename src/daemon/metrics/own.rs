@@ -12,7 +12,8 @@ use prometheus_client::registry::Registry;
 use super::Labelled;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::message_ids;
-use crate::daemon::work_result::{ComparisonFigures, WorkResult};
+use crate::daemon::generation_figures::GenerationFigures;
+use crate::daemon::work_result::{ComparisonFigures, JobFindings};
 
 /// Gauge in seconds, with fractions.
 pub(super) type SecondsGauge = Gauge<f64, AtomicU64>;
@@ -38,7 +39,6 @@ pub(super) struct OwnMetrics {
     config: Labelled<2, Gauge>,
     generation: Labelled<4, Gauge>,
     blocked: Labelled<1, Gauge>,
-    boot_check: Labelled<1, Gauge>,
     drift_paths: Labelled<1, Gauge>,
     repairs: Counter,
     verified: SecondsGauge,
@@ -94,15 +94,10 @@ impl OwnMetrics {
         registry.register("flameholder_config_info", "Current and desired config", self.config.clone());
         registry.register(
             "flameholder_generation_info",
-            "Generation of the booted deployment",
+            "Generations of the staged deployment, of the booted one and of those for rollback",
             self.generation.clone(),
         );
         registry.register("flameholder_blocked", "1 for the blocked target", self.blocked.clone());
-        registry.register(
-            "flameholder_boot_check",
-            "Last result of each health check of the boot check in this boot: 1 if it passed",
-            self.boot_check.clone(),
-        );
         registry.register(
             "flameholder_drift_paths",
             "Paths with drift at the last verification, by drift policy",
@@ -167,16 +162,26 @@ impl OwnMetrics {
         }
     }
 
-    pub(super) fn record_work(&self, result: &WorkResult) {
-        if !result.boot_check.is_empty() {
-            self.boot_check.clear();
+    pub(super) fn record_work(&self, findings: &JobFindings) {
+        if let Some(staged) = &findings.staged {
+            self.set_generation(staged);
         }
-        for check in &result.boot_check {
-            self.boot_check.get_or_create(&[("check", check.check.clone())]).set(i64::from(check.ok));
-        }
-        if let Some(figures) = result.facts.as_ref().and_then(|facts| facts.comparison.as_ref()) {
+        let Some(facts) = &findings.facts else { return };
+        self.generation.clear();
+        facts.generations.iter().for_each(|figures| self.set_generation(figures));
+        if let Some(figures) = &facts.comparison {
             self.record_comparison(figures);
         }
+    }
+
+    fn set_generation(&self, figures: &GenerationFigures) {
+        let labels = [
+            ("generation", figures.generation.to_string()),
+            ("config", figures.config.to_string()),
+            ("image_digest", figures.image_digest.clone().unwrap_or_default()),
+            ("state", figures.state.as_str().to_owned()),
+        ];
+        self.generation.get_or_create(&labels).set(1);
     }
 
     fn record_comparison(&self, figures: &ComparisonFigures) {
@@ -186,14 +191,6 @@ impl OwnMetrics {
             let number = i64::try_from(*number).unwrap_or(i64::MAX);
             self.drift_paths.get_or_create(&[("policy", policy.as_str().to_owned())]).set(number);
         }
-        self.generation.clear();
-        let labels = [
-            ("generation", figures.generation.to_string()),
-            ("config", figures.config.to_string()),
-            ("image_digest", figures.image_digest.clone().unwrap_or_default()),
-            ("state", "booted".to_owned()),
-        ];
-        self.generation.get_or_create(&labels).set(1);
     }
 
     pub(super) fn set_source_error(&self, is_there: bool) {

@@ -116,6 +116,9 @@ fn live_update_is_applied_without_a_drain() {
     );
     cluster.wait_for_event("ConfigDriftMonitorStarted");
     update_costs::assert_live(&cluster.proxy.log());
+    let metrics = agent.metrics();
+    assert!(metrics.contains("flameholder_updates_total{kind=\"live\",result=\"success\"} 1\n"), "{metrics}");
+    assert!(metrics.contains("flameholder_last_update_timestamp_seconds{kind=\"live\",result=\"success\"} "));
 }
 
 #[test]
@@ -356,6 +359,15 @@ fn update_completes_when_the_daemon_is_killed_in_each_phase() {
     assert_eq!(done, 1, "{:?}", log.writes());
 }
 
+/// States of the generations in the metrics, sorted.
+fn generation_states(metrics: &str) -> Vec<&str> {
+    let series = metrics.lines().filter(|line| line.starts_with("flameholder_generation_info{"));
+    let mut states: Vec<_> =
+        series.filter_map(|line| Some(line.split_once("state=\"")?.1.split_once('"')?.0)).collect();
+    states.sort_unstable();
+    states
+}
+
 #[test]
 fn desired_image_replaces_the_image_of_the_config() {
     let (host, cluster) = Cluster::with_node_on("one");
@@ -365,10 +377,17 @@ fn desired_image_replaces_the_image_of_the_config() {
     agent.wait_for_line("Done rendered-one");
     cluster.annotate("desiredImage", Some(&image));
     agent.wait_for_line("ShuttingDown rendered-one");
+    let metrics = agent.metrics();
+    assert_eq!(generation_states(&metrics), ["booted", "staged"], "{metrics}");
+    let fetched =
+        metrics.lines().find_map(|line| line.strip_prefix("flameholder_image_fetched_bytes_total "));
+    assert!(fetched.unwrap().parse::<u64>().unwrap() > 0, "{metrics}");
     drop(agent);
     host.reboot();
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line("Done rendered-one");
+    let metrics = agent.metrics();
+    assert_eq!(generation_states(&metrics), ["booted", "rollback"], "{metrics}");
     cluster.wait_for_write(&format!("currentImage={image}"));
     assert!(host.etc("os/version-2.conf").exists());
     assert_eq!(host.read_etc("machine-config-daemon/currentimage"), Some(image));
