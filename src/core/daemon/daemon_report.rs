@@ -22,7 +22,7 @@ pub struct DaemonReport {
     /// Reason for the error or the wait, in one sentence.
     pub reason: Option<String>,
     /// Problem class of a failed attempt: the party that can solve it.
-    #[schemars(extend("enum" = ["configuration", "transient", "host", "bug", "interrupted", null]))]
+    #[schemars(extend("enum" = ["configuration", "transient", "host", "drift", "bug", "interrupted", null]))]
     pub class: Option<String>,
     /// Number of failed attempts in a row.
     pub failures: u32,

@@ -1,4 +1,4 @@
-//! Problem classes of failed attempts: configuration, transient, host or bug. The class decides the backoff
+//! Problem classes of failed attempts: configuration, transient, host, drift or bug. The class decides the backoff
 //! (retry class) and the time of the report to the cluster.
 
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,8 @@ pub enum ProblemClass {
     Transient,
     /// An administrator must repair the host.
     Host,
+    /// An administrator must restore drifted files, or force the update.
+    Drift,
     /// A bug in Flameholder.
     Bug,
     /// The attempt was cancelled on request.
@@ -38,7 +40,7 @@ impl ProblemClass {
         match self {
             Self::Configuration => RetryClass::Configuration,
             Self::Transient | Self::Interrupted => RetryClass::Time,
-            Self::Host | Self::Bug => RetryClass::Repair,
+            Self::Host | Self::Drift | Self::Bug => RetryClass::Repair,
         }
     }
 
@@ -56,6 +58,7 @@ impl ProblemClass {
             Self::Configuration => "configuration",
             Self::Transient => "transient",
             Self::Host => "host",
+            Self::Drift => "drift",
             Self::Bug => "bug",
             Self::Interrupted => "interrupted",
         }

@@ -67,6 +67,15 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
         }
         DaemonPhase::Drifted { reason } if is_new => vec![warning("ConfigDriftDetected", reason.clone())],
         DaemonPhase::Blocked { reason } if is_new => vec![warning("FailedToReconcile", reason.clone())],
+        DaemonPhase::Fetching { target } if starts_elsewhere(before, after) => {
+            vec![normal(
+                "BootResync",
+                format!("the daemon started on {current}, and {} is desired", target.config),
+            )]
+        }
+        DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Drift => {
+            vec![warning("PreflightConfigDriftCheckFailed", problem.reason.clone())]
+        }
         DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => {
             vec![warning("FailedToReconcile", problem.reason.clone())]
         }
@@ -74,10 +83,20 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
     }
 }
 
+/// Return true if a started daemon found another config than the desired one.
+fn starts_elsewhere(before: &Lifecycle, after: &Lifecycle) -> bool {
+    let is_first = match before.phase {
+        DaemonPhase::Observing => before.current.is_none(),
+        DaemonPhase::Idle => true,
+        _ => false,
+    };
+    is_first && after.current.is_some()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::daemon::lifecycle::{AfterDrain, ConfigRef};
+    use crate::core::daemon::lifecycle::{AfterDrain, ConfigRef, DaemonProblem};
 
     fn reasons(phases: impl IntoIterator<Item = DaemonPhase>, drains: bool) -> Vec<&'static str> {
         let mut before = Lifecycle::default();
@@ -97,6 +116,31 @@ mod tests {
         assert!(reasons([uncordoning()], true).is_empty());
         let done = ["Uncordon", "NodeDone", "ConfigDriftMonitorStarted"];
         assert_eq!(reasons([uncordoning(), DaemonPhase::Done], true), done);
+    }
+
+    #[test]
+    fn daemon_that_starts_on_another_config_resyncs_once() {
+        let config = |name: &str| ConfigRef { config: name.into(), image: None, digest: None };
+        let fetching = || Lifecycle {
+            phase: DaemonPhase::Fetching { target: config("b") },
+            current: Some(config("a")),
+            ..Lifecycle::default()
+        };
+        let sent = |before: Lifecycle| {
+            let events = events_between(&before, &fetching(), true);
+            events.into_iter().map(|event| event.reason).collect::<Vec<_>>()
+        };
+        assert_eq!(sent(Lifecycle::default()), ["BootResync"]);
+        let observing = Lifecycle { current: Some(config("a")), ..Lifecycle::default() };
+        assert!(sent(observing.clone()).is_empty(), "a retry");
+        assert_eq!(sent(Lifecycle { phase: DaemonPhase::Idle, ..observing.clone() }), ["BootResync"]);
+        assert!(sent(Lifecycle { phase: DaemonPhase::Done, ..observing }).is_empty());
+    }
+
+    #[test]
+    fn drift_before_an_update_fails_its_preflight_check() {
+        let problem = DaemonProblem { class: ProblemClass::Drift, reason: "config drift".to_owned() };
+        assert_eq!(reasons([DaemonPhase::BackingOff { problem }], true), ["PreflightConfigDriftCheckFailed"]);
     }
 
     #[test]
