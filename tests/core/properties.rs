@@ -109,7 +109,7 @@ proptest! {
 
     #[test]
     fn plan_from_a_config_to_itself_is_empty(config in any_host_config()) {
-        let plan = Plan::between(Some(&config), &config, Profile::Mcd);
+        let plan = Plan::between(Some(&config), &config, Profile::Mcd).unwrap();
         prop_assert!(plan.diff.is_empty() && plan.irreconcilable.is_empty());
         prop_assert!(!plan.disruption.drain && !plan.disruption.reboots());
     }

@@ -126,7 +126,9 @@ fn on_running(
     let running = if asked.is_none() { RunningHost::open()? } else { None };
     let Some(host) = running else {
         let before = asked.as_ref().map(|configuration| &configuration.host);
-        return Ok((Plan::between(before, &desired.host, args.profile.into()), asked));
+        let plan = Plan::between(before, &desired.host, args.profile.into())
+            .map_err(|source| CliError::Refused { file: args.desired.display().to_string(), source })?;
+        return Ok((plan, asked));
     };
     let mut session = args.os_backend.opener()(SysrootAccess::Read)?;
     on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)

@@ -11,6 +11,7 @@ use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::{PoolName, ReleaseImages, render};
 use crate::core::values::image::{ImageRef, ImageRefError};
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
@@ -53,12 +54,17 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     Ok(CommandOutcome::Success)
 }
 
-/// Read the MachineConfigs of one file. Unknown keys, which the merge drops, are warned of on standard error.
+/// Read the MachineConfigs of one file. Unknown keys of an Ignition config, which the merge drops, are warned of on standard
+/// error; those of a spec are refused.
 fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
-    let configs = machine_config::parse_all(&bytes)
-        .map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+    let configs = machine_config::parse_all(&bytes).and_then(|configs| {
+        let unknown = configs.iter().flat_map(|config| &config.unknown);
+        let refused = unknown.map(|key| Refusal::new(key.field.as_str(), key.reason()));
+        RefusalList::or(refused.collect(), configs)
+    });
+    let configs = configs.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for config in &configs {
         for key in &config.ignition.unused {
             say(&format!(

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::contents::ContentsDecoder;
 use super::host_config::{
@@ -23,9 +23,17 @@ use crate::core::values::refusal::{Refusal, RefusalList};
 /// Name of the directories in which the agent prepares files, at any depth; a config must not use it.
 pub const STAGING_NAME: &str = ".flameholder.d";
 
+/// An object without a spec is cut off or misspelt, not an empty config, which would remove all that is managed.
+const NO_SPEC: &str = "the object has no spec";
+
 /// Decode `config`, or refuse it with every error found, entries that no host takes among them.
 pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
-    let (host, mut refused) = decode_entries(config);
+    let (mut host, mut refused) = decode_entries(config);
+    match config.document.get("spec") {
+        None | Some(Value::Null) => refused.push(Refusal::new("spec", NO_SPEC)),
+        Some(spec) => host.is_blank = spec.as_object().is_some_and(Map::is_empty),
+    }
+    host.unknown.clone_from(&config.unknown);
     refused.extend(protected::entries(&host).into_iter().map(|entry| entry.refusal));
     let arguments = config.spec.kernel_arguments.as_deref().unwrap_or_default();
     protected::refuse_kernel_arguments(arguments, &mut refused);
@@ -65,6 +73,8 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
         passwd,
         os,
         unapplied: unapplied(ignition, &storage),
+        is_blank: false,
+        unknown: Vec::new(),
         left_out: Vec::new(),
     };
     (host_config, decoding.refused)

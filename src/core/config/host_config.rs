@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::machine_config::UnknownKey;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
@@ -37,6 +38,10 @@ pub struct HostConfig {
     pub os: OsSpec,
     /// Sections that are compared but never applied, by their path below `spec.config`.
     pub unapplied: BTreeMap<&'static str, Value>,
+    /// True if `spec` is there but names nothing, not even an Ignition version.
+    pub is_blank: bool,
+    /// Keys of `spec` that the API does not define.
+    pub unknown: Vec<UnknownKey>,
     /// Entries of a config that was applied already, and that no host takes, each with its field and reason.
     pub left_out: Vec<String>,
 }

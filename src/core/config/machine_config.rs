@@ -9,8 +9,19 @@ use crate::core::values::identifiers::ConfigName;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 const KIND: &str = "MachineConfig";
-/// The API group of the kind; every version of it is read as `v1`.
-const GROUP: &str = "machineconfiguration.openshift.io/";
+const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
+/// Keys of `spec`.
+const SPEC_KEYS: [&str; 7] = [
+    "baseOSExtensionsContainerImage",
+    "config",
+    "extensions",
+    "fips",
+    "kernelArguments",
+    "kernelType",
+    "osImageURL",
+];
+/// Most edits between an unknown key and a known one that it is taken for.
+const EDITS: usize = 3;
 
 /// One `MachineConfig` with its Ignition config parsed, but not decoded.
 #[derive(Debug, Clone, PartialEq)]
@@ -20,8 +31,30 @@ pub struct MachineConfig {
     pub spec: MachineConfigSpec,
     /// The Ignition config, upgraded to the newest supported version.
     pub ignition: ignition::ParsedIgnition,
+    /// Keys of `spec` that the API does not define.
+    pub unknown: Vec<UnknownKey>,
     /// The whole object as it was read; its canonical form is stored and hashed.
     pub document: Value,
+}
+
+/// Key that the API does not define.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnknownKey {
+    /// Path of the key.
+    pub field: String,
+    /// Known key with nearly the same spelling.
+    pub nearest: Option<&'static str>,
+}
+
+impl UnknownKey {
+    /// Describe the key in one sentence without its path.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        match self.nearest {
+            Some(nearest) => format!("unknown key; did you mean `{nearest}`?"),
+            None => format!("unknown key; accepted: {}", SPEC_KEYS.join(", ")),
+        }
+    }
 }
 
 /// The metadata that merging depends on.
@@ -117,10 +150,10 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
             format!("`{}` is not a {KIND}", shortened(text("kind"))),
         ));
     }
-    if !text("apiVersion").starts_with(GROUP) {
+    if text("apiVersion") != API_VERSION {
         return Err(RefusalList::one(
             format!("{prefix}apiVersion"),
-            format!("`{}` is not {GROUP}v1", shortened(text("apiVersion"))),
+            format!("`{}` is not {API_VERSION}", shortened(text("apiVersion"))),
         ));
     }
     let empty = Value::Object(serde_json::Map::new());
@@ -140,7 +173,26 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     let (spec, _) = ignition::typed::<MachineConfigSpec>(section("spec"), &format!("{prefix}spec"))?;
     let config = section("spec").get("config").unwrap_or(&Value::Null);
     let ignition = ignition::parse(config, &format!("{prefix}spec.config"))?;
-    Ok(MachineConfig { name: metadata.name.as_str().into(), metadata, spec, ignition, document })
+    let unknown = unknown_keys(section("spec"), prefix);
+    Ok(MachineConfig { name: metadata.name.as_str().into(), metadata, spec, ignition, unknown, document })
+}
+
+fn unknown_keys(spec: &Value, prefix: &str) -> Vec<UnknownKey> {
+    let keys = spec.as_object().into_iter().flat_map(serde_json::Map::keys);
+    let unknown = keys.filter(|key| !SPEC_KEYS.contains(&key.as_str()));
+    unknown
+        .map(|key| UnknownKey {
+            field: format!("{prefix}spec.{}", shortened(key)),
+            nearest: nearest(&shortened(key)),
+        })
+        .collect()
+}
+
+/// Find the known key with the least edits, capitals apart.
+fn nearest(key: &str) -> Option<&'static str> {
+    let distance = |known: &str| strsim::osa_distance(&known.to_lowercase(), &key.to_lowercase());
+    let known = SPEC_KEYS.into_iter().map(|known| (distance(known), known));
+    known.min().filter(|(edits, _)| *edits <= EDITS).map(|(_, known)| known)
 }
 
 /// True if characters and length are those of a DNS subdomain (RFC 1123).
@@ -176,11 +228,30 @@ mod tests {
     }
 
     #[test]
+    fn unknown_key_of_the_spec_is_named_with_the_nearest_known_one() {
+        let reasons = |spec: &str| {
+            let object = OBJECT.replace(r#"{"kernelArguments":null}"#, spec);
+            let unknown = parse(object.as_bytes()).unwrap().unknown;
+            unknown.iter().map(|key| format!("{}: {}", key.field, key.reason())).collect::<Vec<_>>()
+        };
+        assert_eq!(reasons(r#"{"fips":false,"config":null}"#), [""; 0]);
+        for (key, nearest) in
+            [("kernelArgumnets", "kernelArguments"), ("osImageUrl", "osImageURL"), ("fipss", "fips")]
+        {
+            let expected = format!("spec.{key}: unknown key; did you mean `{nearest}`?");
+            assert_eq!(reasons(&format!(r#"{{"{key}":null}}"#)), [expected]);
+        }
+        let [far] = &reasons(r#"{"replicas":3}"#)[..] else { panic!("one key") };
+        assert!(far.starts_with("spec.replicas: unknown key; accepted: base"), "{far}");
+    }
+
+    #[test]
     fn refusal_names_the_field() {
         for (text, field) in [
             ("", "empty"),
             ("{\"kind\":\"Pod\"}", "kind"),
             ("{\"kind\":\"MachineConfig\",\"apiVersion\":\"v1\"}", "apiVersion"),
+            (&OBJECT.replace(".io/v1", ".io/v2"), "`machineconfiguration.openshift.io/v2` is not"),
             ("{\"a\":{\"b\":1,\"b\":2}}", "a.b"),
             ("{\"kind\":", "not valid JSON"),
             ("a: [1", "not valid YAML"),

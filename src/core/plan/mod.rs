@@ -34,7 +34,7 @@ use crate::core::etc_merge::MergeFindings;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
-use crate::core::values::refusal::Refusal;
+use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::DriftKind;
 
 /// Plan from one configuration to another. Planning has no side effects.
@@ -133,14 +133,36 @@ pub struct PreflightCheck {
     pub detail: String,
 }
 
+const BLANK: &str = "an empty spec would remove everything that is managed; if that is meant, let it name an Ignition version: {config: {ignition: {version: 3.4.0}}}";
+
+/// Return all reasons for which the desired config is probably not meant as it is written.
+fn misspelt(desired: &HostConfig, diff: &ConfigDiff, profile: Profile) -> Vec<Refusal> {
+    let is_blank = desired.is_blank && *diff != ConfigDiff::default();
+    let blank = is_blank.then(|| Refusal::new("spec", BLANK));
+    let unknown = desired.unknown.iter().filter(|_| profile == Profile::Native);
+    blank.into_iter().chain(unknown.map(|key| Refusal::new(key.field.as_str(), key.reason()))).collect()
+}
+
+/// List what has no effect, or not the expected one. A cluster may be newer than this agent: the profile `mcd` takes its
+/// unknown keys, and the profile `native` refuses them.
+fn warnings(desired: &HostConfig, profile: Profile) -> Vec<String> {
+    let unknown = desired.unknown.iter().filter(|_| profile == Profile::Mcd);
+    let unknown = unknown.map(|key| format!("{}: {}", key.field, key.reason()));
+    unknown.chain(protected::warnings(desired)).collect()
+}
+
 impl Plan {
-    /// Plan the update from `current` to `desired`.
-    #[must_use]
-    pub fn between(current: Option<&HostConfig>, desired: &HostConfig, profile: Profile) -> Self {
+    /// Plan the update from `current` to `desired`. Refuses a desired config that hardly says what its author meant.
+    pub fn between(
+        current: Option<&HostConfig>,
+        desired: &HostConfig,
+        profile: Profile,
+    ) -> Result<Self, RefusalList> {
         let nothing = HostConfig::default();
         let before = current.unwrap_or(&nothing);
         let diff = ConfigDiff::between(before, desired);
-        Self {
+        RefusalList::or(misspelt(desired, &diff, profile), ())?;
+        Ok(Self {
             profile,
             current: current.map(|config| config.name.clone()),
             desired: desired.name.clone(),
@@ -151,10 +173,10 @@ impl Plan {
             diff,
             unsupported: desired.left_out.clone(),
             deferred: Vec::new(),
-            warnings: protected::warnings(desired),
+            warnings: warnings(desired, profile),
             tree: None,
             etc: None,
-        }
+        })
     }
 
     /// Decide the disruption again, by this policy. `current` and `desired` are the configs that the plan was

@@ -194,7 +194,7 @@ fn plan_for_base(
     let (mut plan, unresolved) =
         match tree_plan::plan_tree_update(root, current, before, desired, profile, reach) {
             Err(TransactionError::Plan(PlanError::Refused(refusals))) if has_image => {
-                (Plan::between(before, desired, profile), Some(refusals))
+                (Plan::between(before, desired, profile).map_err(PlanError::from)?, Some(refusals))
             }
             plan => (plan?, None),
         };

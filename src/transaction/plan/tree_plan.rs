@@ -8,6 +8,7 @@ use crate::host::Root;
 use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
 use crate::host::facts::{boot, tree_facts};
 use crate::transaction::TransactionError;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::current::CurrentState;
 
 /// Plan the change from `before` to `desired` on the tree at `root`. `before` is usually the recorded
@@ -20,7 +21,7 @@ pub(crate) fn plan_tree_update(
     profile: Profile,
     reach: TreeScope,
 ) -> Result<Plan, TransactionError> {
-    let mut plan = Plan::between(before, desired, profile);
+    let mut plan = Plan::between(before, desired, profile).map_err(PlanError::from)?;
     let (active, prior) = (current.differing_active_files(root, reach)?, current.prior_changes());
     let subject = FactsRequest {
         current: before,

@@ -8,6 +8,7 @@ use flate2::write::GzEncoder;
 use serde_json::{Value, json};
 use testbed::model::document::{data_url, file, machine_config, with_files};
 use testbed::model::refused::assert_all_refused;
+use testbed::model::run::flameholder;
 
 const MIB: usize = 1 << 20;
 
@@ -32,6 +33,16 @@ fn malformed_documents_are_refused() {
     kind["kind"] = json!("ConfigMap");
     let mut group = with_files("rendered-bad", &[]);
     group["apiVersion"] = json!("v1");
+    let mut newer = with_files("rendered-bad", &[]);
+    newer["apiVersion"] = json!("machineconfiguration.openshift.io/v2");
+    let spec = |spec: Value| {
+        let mut object = with_files("rendered-bad", &[]);
+        object["spec"] = spec;
+        bytes(&object)
+    };
+    let mut cut_off = with_files("rendered-bad", &[]);
+    cut_off.as_object_mut().expect("an object").remove("spec");
+    let misspelt = json!({"kernelArgumnets": ["nosmt"], "osImageUrl": "registry.example/os", "replicas": 3});
     let mut nameless = with_files("rendered-bad", &[]);
     nameless["metadata"] = json!({});
     let mut shape = with_files("rendered-bad", &[]);
@@ -49,6 +60,15 @@ fn malformed_documents_are_refused() {
         ("null", b"null".to_vec(), &["desired.json"]),
         ("another kind", bytes(&kind), &["kind"]),
         ("another API group", bytes(&group), &["apiVersion"]),
+        ("another API version", bytes(&newer), &["apiVersion", "v2"]),
+        ("no spec", bytes(&cut_off), &["the object has no spec"]),
+        ("a null spec", spec(Value::Null), &["the object has no spec"]),
+        ("an empty spec where files are managed", spec(json!({})), &["would remove everything"]),
+        (
+            "misspelt keys of the spec",
+            spec(misspelt),
+            &["`kernelArguments`?", "spec.osImageUrl", "`osImageURL`?", "spec.replicas", "accepted: base"],
+        ),
         ("no name", bytes(&nameless), &["name"]),
         ("files that are no list", bytes(&shape), &["spec.config.storage.files"]),
         ("a key twice", twice.to_vec(), &["spec", "kernelType"]),
@@ -95,4 +115,19 @@ fn documents_beyond_the_limits_are_refused() {
 
 fn bytes(document: &Value) -> Vec<u8> {
     document.to_string().into_bytes()
+}
+
+#[test]
+fn unknown_key_of_a_newer_cluster_is_a_warning() {
+    let documents = tempfile::tempdir().unwrap();
+    let path = documents.path().join("newer.json");
+    let mut newer = with_files("rendered-newer", &[file("/etc/x", "x")]);
+    newer["spec"]["futureField"] = json!(true);
+    std::fs::write(&path, bytes(&newer)).unwrap();
+    std::fs::write(documents.path().join("current.json"), bytes(&with_files("rendered-old", &[]))).unwrap();
+    let current = documents.path().join("current.json");
+    let [path, current] = [&path, &current].map(|path| path.to_str().unwrap());
+    let outcome = flameholder(["plan", "--profile", "mcd", "--current", current, "--desired", path]);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    assert!(outcome.stdout.contains("spec.futureField: unknown key"), "{outcome:?}");
 }
