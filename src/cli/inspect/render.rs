@@ -11,7 +11,7 @@ use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::{PoolName, ReleaseImages, render};
 use crate::core::values::image::{ImageRef, ImageRefError};
-use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::refusal::RefusalList;
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
@@ -61,8 +61,7 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let shown = file.display().to_string();
     let configs = machine_config::parse_all(&bytes).and_then(|configs| {
         let unknown = configs.iter().flat_map(|config| &config.unknown);
-        let refused = unknown.map(|key| Refusal::new(key.field.as_str(), key.reason()));
-        RefusalList::or(refused.collect(), configs)
+        RefusalList::or(unknown.cloned().collect(), configs)
     });
     let configs = configs.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for config in &configs {

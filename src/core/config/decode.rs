@@ -24,7 +24,7 @@ use crate::core::values::refusal::{Refusal, RefusalList};
 pub const STAGING_NAME: &str = ".flameholder.d";
 
 /// An object without a spec is cut off or misspelt, not an empty config, which would remove all that is managed.
-const NO_SPEC: &str = "the object has no spec";
+const NO_SPEC: &str = "the object has no spec; it is cut off, or the key is misspelt";
 
 /// Decode `config`, or refuse it with every error found, entries that no host takes among them.
 pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::machine_config::UnknownKey;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::refusal::Refusal;
 
 /// The force file, as in MCD: while it exists, a config is applied over drift and over a blocked target. A
 /// config must not create it.
@@ -41,7 +41,7 @@ pub struct HostConfig {
     /// True if `spec` is there but names nothing, not even an Ignition version.
     pub is_blank: bool,
     /// Keys of `spec` that the API does not define.
-    pub unknown: Vec<UnknownKey>,
+    pub unknown: Vec<Refusal>,
     /// Entries of a config that was applied already, and that no host takes, each with its field and reason.
     pub left_out: Vec<String>,
 }

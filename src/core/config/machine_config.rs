@@ -22,6 +22,8 @@ const SPEC_KEYS: [&str; 7] = [
 ];
 /// Most edits between an unknown key and a known one that it is taken for.
 const EDITS: usize = 3;
+/// Most unknown keys that are listed: a hostile document has as many as its size allows.
+const LISTED: usize = 100;
 
 /// One `MachineConfig` with its Ignition config parsed, but not decoded.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,30 +33,10 @@ pub struct MachineConfig {
     pub spec: MachineConfigSpec,
     /// The Ignition config, upgraded to the newest supported version.
     pub ignition: ignition::ParsedIgnition,
-    /// Keys of `spec` that the API does not define.
-    pub unknown: Vec<UnknownKey>,
+    /// Keys of `spec` that the API does not define. The profile decides if they are refused.
+    pub unknown: Vec<Refusal>,
     /// The whole object as it was read; its canonical form is stored and hashed.
     pub document: Value,
-}
-
-/// Key that the API does not define.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UnknownKey {
-    /// Path of the key.
-    pub field: String,
-    /// Known key with nearly the same spelling.
-    pub nearest: Option<&'static str>,
-}
-
-impl UnknownKey {
-    /// Describe the key in one sentence without its path.
-    #[must_use]
-    pub fn reason(&self) -> String {
-        match self.nearest {
-            Some(nearest) => format!("unknown key; did you mean `{nearest}`?"),
-            None => format!("unknown key; accepted: {}", SPEC_KEYS.join(", ")),
-        }
-    }
 }
 
 /// The metadata that merging depends on.
@@ -177,15 +159,18 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     Ok(MachineConfig { name: metadata.name.as_str().into(), metadata, spec, ignition, unknown, document })
 }
 
-fn unknown_keys(spec: &Value, prefix: &str) -> Vec<UnknownKey> {
+fn unknown_keys(spec: &Value, prefix: &str) -> Vec<Refusal> {
     let keys = spec.as_object().into_iter().flat_map(serde_json::Map::keys);
-    let unknown = keys.filter(|key| !SPEC_KEYS.contains(&key.as_str()));
-    unknown
-        .map(|key| UnknownKey {
-            field: format!("{prefix}spec.{}", shortened(key)),
-            nearest: nearest(&shortened(key)),
-        })
-        .collect()
+    let unknown =
+        keys.filter(|key| !SPEC_KEYS.contains(&key.as_str())).take(LISTED).map(|key| shortened(key));
+    let refused = unknown.map(|key| {
+        let reason = match nearest(&key) {
+            Some(nearest) => format!("unknown key; did you mean `{nearest}`?"),
+            None => format!("unknown key; accepted: {}", SPEC_KEYS.join(", ")),
+        };
+        Refusal::new(format!("{prefix}spec.{key}"), reason)
+    });
+    refused.collect()
 }
 
 /// Find the known key with the least edits, capitals apart.
@@ -232,7 +217,7 @@ mod tests {
         let reasons = |spec: &str| {
             let object = OBJECT.replace(r#"{"kernelArguments":null}"#, spec);
             let unknown = parse(object.as_bytes()).unwrap().unknown;
-            unknown.iter().map(|key| format!("{}: {}", key.field, key.reason())).collect::<Vec<_>>()
+            unknown.iter().map(ToString::to_string).collect::<Vec<_>>()
         };
         assert_eq!(reasons(r#"{"fips":false,"config":null}"#), [""; 0]);
         for (key, nearest) in

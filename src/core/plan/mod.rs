@@ -137,18 +137,17 @@ const BLANK: &str = "an empty spec would remove everything that is managed; if t
 
 /// Return all reasons for which the desired config is probably not meant as it is written.
 fn misspelt(desired: &HostConfig, diff: &ConfigDiff, profile: Profile) -> Vec<Refusal> {
-    let is_blank = desired.is_blank && *diff != ConfigDiff::default();
+    let is_blank = desired.is_blank && !diff.is_empty();
     let blank = is_blank.then(|| Refusal::new("spec", BLANK));
     let unknown = desired.unknown.iter().filter(|_| profile == Profile::Native);
-    blank.into_iter().chain(unknown.map(|key| Refusal::new(key.field.as_str(), key.reason()))).collect()
+    blank.into_iter().chain(unknown.cloned()).collect()
 }
 
 /// List what has no effect, or not the expected one. A cluster may be newer than this agent: the profile `mcd` takes its
 /// unknown keys, and the profile `native` refuses them.
 fn warnings(desired: &HostConfig, profile: Profile) -> Vec<String> {
     let unknown = desired.unknown.iter().filter(|_| profile == Profile::Mcd);
-    let unknown = unknown.map(|key| format!("{}: {}", key.field, key.reason()));
-    unknown.chain(protected::warnings(desired)).collect()
+    unknown.map(ToString::to_string).chain(protected::warnings(desired)).collect()
 }
 
 impl Plan {
