@@ -9,9 +9,8 @@ use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::host::RunningHost;
 use crate::host::facts::booted::SYSROOT;
-use crate::os::{Deployment, Sysroot};
-use crate::transaction::update::sysroot;
-use crate::transaction::update::sysroot::DeploymentState;
+use crate::os::Deployment;
+use crate::transaction::update::sysroot::{deployment_state, is_booted};
 
 /// Generation of a deployment, for the metrics.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -54,21 +53,20 @@ impl GenerationFigures {
     }
 }
 
-/// List the generations of deployments whose record is their own: libostree copies records into foreign ones. A deployment
-/// that cannot be read fails no verification of the booted one.
-pub(super) fn own_generations(os: &mut dyn Sysroot, host: &RunningHost) -> Vec<GenerationFigures> {
-    let deployments = sysroot::deployment_states(os, Path::new(SYSROOT)).unwrap_or_else(|error| {
-        log::warn!("cannot list the generations for the metrics: {error}", error = chain(&error));
-        Vec::new()
-    });
-    let own = deployments.into_iter().filter(|state| state.record_matches);
-    let figures = own.filter_map(|DeploymentState { deployment, record, .. }| {
-        let role = match deployment {
+/// List the generations of the deployments whose record is their own: libostree copies records into foreign ones. A
+/// deployment that cannot be read fails no verification of the booted one.
+pub(super) fn own_generations(deployments: Vec<Deployment>, host: &RunningHost) -> Vec<GenerationFigures> {
+    let figures = deployments.into_iter().filter_map(|deployment| {
+        let role = match &deployment {
             Deployment { staged: true, .. } => DeploymentRole::Staged,
-            Deployment { id, .. } if id == host.booted.deployment => DeploymentRole::Booted,
+            found if is_booted(found, &host.booted) => DeploymentRole::Booted,
             _ => DeploymentRole::Rollback,
         };
-        Some(GenerationFigures::of(&record?, role))
+        let state = deployment_state(Path::new(SYSROOT), deployment).inspect_err(|error| {
+            log::warn!("cannot read the generation of a deployment for the metrics: {}", chain(error));
+        });
+        let record = state.ok().filter(|state| state.record_matches)?.record?;
+        Some(GenerationFigures::of(&record, role))
     });
     figures.collect()
 }

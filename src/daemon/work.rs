@@ -272,11 +272,12 @@ impl WorkPorts<'_> {
     ) -> Result<DaemonEvent, TransactionError> {
         running_host::unstage_leftover(&host.lock()?, &mut |access| self.session(access))?;
         let mut os = self.session(SysrootAccess::Read)?;
-        let booted = sysroot::booted_deployment(&mut *os, host)?;
+        let deployments = os.deployments()?;
+        let booted = deployments.iter().find(|found| sysroot::is_booted(found, &host.booted));
         *facts = Some(HostFacts {
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
-            generations: own_generations(&mut *os, host),
+            generations: own_generations(deployments, host),
             comparison: None,
         });
         let mut repaired = 0;

@@ -37,7 +37,7 @@ use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, interrupted, pending, status_files};
 use crate::transaction::update::space;
 use crate::transaction::update::space::FreeSpace;
-use crate::transaction::update::sysroot::{DeploymentState, deployment_states, open_change};
+use crate::transaction::update::sysroot::{DeploymentState, deployment_states, is_booted, open_change};
 
 /// Directory of the status files that the daemon and the boot check publish.
 const REPORTS: &str = "/run/flameholder";
@@ -170,9 +170,8 @@ fn of_sysroot(
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Read)?;
     let mut states = deployment_states(&mut session, sysroot)?;
     if let Some(booted) = booted {
-        // libostree may still take the deployment before a soft reboot for it.
         for DeploymentState { deployment, .. } in &mut states {
-            deployment.booted = !deployment.staged && deployment.id == booted.deployment;
+            deployment.booted = is_booted(deployment, booted);
         }
     }
     let transaction = open_change(sysroot, &states)?.map(transaction_item);

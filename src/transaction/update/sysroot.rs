@@ -11,7 +11,7 @@ use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::DriftKind;
-use crate::host::facts::booted::{SYSROOT, open_deployment};
+use crate::host::facts::booted::{BootedDeployment, SYSROOT, open_deployment};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedHost, LockedRoot, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, Sysroot};
@@ -143,17 +143,22 @@ pub fn deployment_states(
     os: &mut dyn Sysroot,
     sysroot: &Path,
 ) -> Result<Vec<DeploymentState>, TransactionError> {
-    let state_of = |deployment: Deployment| {
-        let root = open_deployment(sysroot, &deployment.id)?;
-        // One unreadable record must not hide the other deployments.
-        let record = CurrentState::load_record(&root).unwrap_or_else(|error| {
-            log::warn!("deployment {}: {}", deployment.id, chain(&error));
-            None
-        });
-        let record_matches = record.as_ref().is_some_and(|record| record.names(&deployment.id));
-        Ok(DeploymentState { deployment, record, record_matches })
-    };
-    os.deployments()?.into_iter().map(state_of).collect()
+    os.deployments()?.into_iter().map(|deployment| deployment_state(sysroot, deployment)).collect()
+}
+
+/// Read the record of a deployment.
+pub(crate) fn deployment_state(
+    sysroot: &Path,
+    deployment: Deployment,
+) -> Result<DeploymentState, TransactionError> {
+    let root = open_deployment(sysroot, &deployment.id)?;
+    // One unreadable record must not hide the other deployments.
+    let record = CurrentState::load_record(&root).unwrap_or_else(|error| {
+        log::warn!("deployment {}: {}", deployment.id, chain(&error));
+        None
+    });
+    let record_matches = record.as_ref().is_some_and(|record| record.names(&deployment.id));
+    Ok(DeploymentState { deployment, record, record_matches })
 }
 
 /// Find drift of the default deployment: its `/etc` and its boot entry.
@@ -173,14 +178,19 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, Trans
     Ok(verified)
 }
 
-/// Find the booted deployment. Until `ostree-boot-complete.service` has run after a soft reboot, libostree takes the one
-/// before for booted.
+/// Return true for the booted deployment. Until `ostree-boot-complete.service` has run after a soft reboot, libostree
+/// takes the one before for booted.
+#[must_use]
+pub fn is_booted(deployment: &Deployment, booted: &BootedDeployment) -> bool {
+    !deployment.staged && deployment.id == booted.deployment
+}
+
+/// Find the booted deployment.
 pub(crate) fn booted_deployment(
     os: &mut dyn Sysroot,
     host: &RunningHost,
 ) -> Result<Option<Deployment>, TransactionError> {
-    let is_booted = |found: &Deployment| !found.staged && found.id == host.booted.deployment;
-    Ok(os.deployments()?.into_iter().find(is_booted))
+    Ok(os.deployments()?.into_iter().find(|found| is_booted(found, &host.booted)))
 }
 
 /// Find drift of the booted deployment: all managed paths, its boot entry, and the arguments that it was booted with.
