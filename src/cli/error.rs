@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use crate::cluster::introduction::IntroductionError;
 use crate::core::state::installation::image_agent::{AgentVersionError, IMAGE_COMMAND};
 use crate::core::values::causes::chain;
+use crate::core::values::identifiers::ConfigName;
 use crate::core::values::image::ImageRefError;
 use crate::core::values::refusal::RefusalList;
 use crate::daemon::DaemonError;
@@ -28,6 +29,20 @@ pub enum CliError {
     /// Arguments that contradict each other or do not fit the host.
     #[error("{0}; see `flameholder --help`")]
     Usage(String),
+    /// A daemon would undo what the command does.
+    #[error(
+        "the daemon of this host follows {origin}, which desires {desired}: change it there; with --override-source this command goes on, and the daemon may apply {desired} again"
+    )]
+    FollowsSource {
+        /// Source of the daemon: `kube` or `dir:PATH`.
+        origin: String,
+        desired: ConfigName,
+    },
+    /// `unstage` without `--force`, and the staged deployment is not the agent's.
+    #[error(
+        "the staged deployment {deployment} is another program's; `flameholder unstage --force` discards it"
+    )]
+    ForeignStaged { deployment: String },
     /// An unreadable input file.
     #[error("reading {file}")]
     Input {
@@ -97,7 +112,8 @@ impl CliError {
                 TransactionError::Plan(PlanError::Refused(_))
                 | TransactionError::State(StateError::Settings(_)),
             ) => ExitCode::from(CONFIG),
-            Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => {
+            Self::FollowsSource { .. }
+            | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => {
                 ExitCode::from(TRY_AGAIN)
             }
             Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),

@@ -39,6 +39,8 @@ enum Command {
     Status(inspect::status::StatusArgs),
     /// Compare the disk with the record of the applied generation; repair drift
     Verify(inspect::verify::VerifyArgs),
+    /// Discard the staged deployment, so that a reboot starts the running one again
+    Unstage(change::unstage::UnstageArgs),
     /// Go back to the previous generation
     Rollback(change::rollback::RollbackArgs),
     /// Release the blocked target, so that it may be applied again
@@ -169,6 +171,7 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::Apply(args) => change::apply::run(&args),
         Command::Status(args) => inspect::status::run(&args),
         Command::Verify(args) => inspect::verify::run(&args),
+        Command::Unstage(args) => change::unstage::run(&args),
         Command::Rollback(args) => change::rollback::run(&args),
         Command::Retry => change::retry::run(),
         Command::Recover(args) => change::recover::run(&args),

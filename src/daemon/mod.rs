@@ -61,6 +61,8 @@ pub struct DaemonSetup {
     pub work_command: WorkCommand,
     /// Policy for inhibitor locks that still block the reboot after ten minutes.
     pub inhibitors: InhibitorPolicy,
+    /// Source of the desired config, as the status names it.
+    pub source: String,
     /// Node name, a metrics label.
     pub node: String,
     /// Listen address of the metrics server; `None` for no server.
@@ -115,6 +117,7 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
 /// State machine, running work and pending publications.
 struct Daemon {
     lifecycle: Lifecycle,
+    source: String,
     work_command: WorkCommand,
     work_process: WorkProcess,
     commands: UnboundedSender<SourceCommand>,
@@ -146,6 +149,7 @@ impl Daemon {
             metrics,
             samples,
             lifecycle: Lifecycle::default(),
+            source: setup.source.clone(),
             work_command: setup.work_command.clone(),
             work_process: WorkProcess::default(),
             commands: setup.commands.clone(),
@@ -298,7 +302,8 @@ impl Daemon {
     }
 
     fn publish_report(&self) {
-        let report = DaemonReport::of(&self.lifecycle, self.source_error.as_deref(), std::process::id());
+        let error = self.source_error.as_deref();
+        let report = DaemonReport::of(&self.lifecycle, &self.source, error, std::process::id());
         notify::publish_status(&report);
         log::info!(
             MESSAGE_ID = message_ids::of(&self.lifecycle.phase),

@@ -388,6 +388,6 @@ fn managed_paths(current: &CurrentState) -> BTreeSet<PathBuf> {
 
 fn log_actions(desired: &ConfigRef, plan: &crate::core::plan::Plan) {
     for required in &plan.disruption.actions {
-        log::info!("{}: {:?}, because {}", desired.config, required.action, required.because.join("; "));
+        log::info!("{}: {}, because {}", desired.config, required.action, required.because.join("; "));
     }
 }

@@ -52,7 +52,7 @@ pub enum OsError {
     NotRunning { path: PathBuf },
     /// A deployment is staged already and would be lost.
     #[error(
-        "deployment {deployment} is staged already; reboot into it, or discard it with `ostree admin undeploy 0` or `rpm-ostree cleanup -p`"
+        "deployment {deployment} is staged already by another program; reboot into it, or discard it with `flameholder unstage --force`"
     )]
     AlreadyStaged { deployment: String },
     #[error("no stateroot {stateroot:?}; existing stateroots: {}", found.join(", "))]

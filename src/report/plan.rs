@@ -7,9 +7,11 @@ use serde::Serialize;
 
 use crate::core::config::host_config::{KernelType, OsSpec};
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
-use crate::core::plan::Plan;
 use crate::core::plan::diff::ChangedItem;
+use crate::core::plan::steps::disk_effect::DiskEffect;
+use crate::core::plan::{Drift, Plan, TreePlan};
 use crate::core::values::identifiers::{ConfigName, UNIT_NAME};
+use crate::core::values::image::redact_credentials;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
@@ -37,6 +39,14 @@ pub struct PlanDocument<'a> {
     /// Actions after the change, in order. `None` stands alone: no difference needs another one.
     #[schemars(length(min = 1))]
     actions: Vec<ActionItem<'a>>,
+    /// True if the plan is one of a plain tree, or of two configs without a host: `actions`, `drain` and
+    /// `rebootRequired` then tell what a running host would do, and `apply` does none of it.
+    hypothetical: bool,
+    /// True if applying the plan would change the disk or the record of the applied config; drift that it undoes is such
+    /// a change.
+    changes_host: bool,
+    /// Drift that applying the plan undoes.
+    restores: Vec<DriftItem<'a>>,
     /// True if workloads leave the node before the change.
     drain: bool,
     /// True if the change needs a reboot: if the actions list one.
@@ -76,7 +86,7 @@ struct Changes<'a> {
     units: Vec<UnitItem<'a>>,
     /// OS images as the configs spell them, or on a sysroot as the deployment's origin does, with scheme and
     /// transport; null if the image stays.
-    os_image: Option<ImageChange<'a>>,
+    os_image: Option<ImageChange>,
     /// All kernel arguments of each config, in order, with repetitions; null if they stay.
     kernel_arguments: Option<ListChange>,
     /// Kernel types; null if the type stays.
@@ -92,13 +102,13 @@ struct Changes<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
-struct ImageChange<'a> {
-    /// Current image; null if the config names none.
+struct ImageChange {
+    /// Current image, without credentials; null if the config names none.
     #[schemars(length(min = 1))]
-    from: Option<&'a str>,
-    /// Desired image; null if the config names none.
+    from: Option<String>,
+    /// Desired image, without credentials; null if the config names none.
     #[schemars(length(min = 1))]
-    to: Option<&'a str>,
+    to: Option<String>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -122,10 +132,13 @@ struct KernelTypeChange {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
 struct PathItem<'a> {
     /// Absolute path on the host.
     path: &'a ManagedPath,
     change: ChangeKind,
+    /// Effect on the path in the tree; null without a tree.
+    on_disk: Option<DiskEffect>,
     /// Respects in which the item differs.
     #[schemars(length(min = 1), inner(length(min = 1)))]
     reasons: &'a [String],
@@ -176,12 +189,14 @@ struct PreflightItem<'a> {
 }
 
 impl<'a> PlanDocument<'a> {
-    /// Build the document of a plan.
+    /// Build the document of a plan; `hypothetical` is true for one that no running host applies.
     #[must_use]
-    pub fn of(plan: &'a Plan) -> Self {
+    pub fn of(plan: &'a Plan, hypothetical: bool) -> Self {
         let tree = plan.tree.iter();
         let drift = tree.clone().flat_map(|tree| &tree.drift);
+        let restored = tree.clone().flat_map(TreePlan::restored);
         let preflight = tree.flat_map(|tree| &tree.preflight);
+        let item = |drift: &'a Drift| DriftItem { path: &drift.path, kind: drift.kind };
         Self {
             schema: SCHEMA,
             profile: plan.profile,
@@ -194,10 +209,13 @@ impl<'a> PlanDocument<'a> {
                 .iter()
                 .map(|required| ActionItem::of(&required.action, &required.because))
                 .collect(),
+            hypothetical,
+            changes_host: plan.changes_host(),
+            restores: restored.map(item).collect(),
             drain: plan.disruption.drain,
             reboot_required: plan.disruption.reboots(),
             irreconcilable: &plan.irreconcilable,
-            drift: drift.map(|drift| DriftItem { path: &drift.path, kind: drift.kind }).collect(),
+            drift: drift.map(item).collect(),
             etc: plan.etc.as_ref().map(EtcSummary::of),
             unsupported: &plan.unsupported,
             deferred: &plan.deferred,
@@ -212,19 +230,18 @@ impl<'a> PlanDocument<'a> {
 impl<'a> Changes<'a> {
     fn of(plan: &'a Plan) -> Self {
         let (diff, from, to) = (&plan.diff, &plan.current_os, &plan.desired_os);
+        let image = |image: &Option<String>| image.as_deref().map(redact_credentials);
         let arguments = |os: &OsSpec| os.kernel_arguments.iter().map(ToString::to_string).collect();
         Self {
-            files: paths(&diff.files),
-            directories: paths(&diff.directories),
-            links: paths(&diff.links),
+            files: paths(&diff.files, plan.tree.as_ref()),
+            directories: paths(&diff.directories, plan.tree.as_ref()),
+            links: paths(&diff.links, plan.tree.as_ref()),
             units: diff
                 .units
                 .iter()
                 .map(|(name, changed)| UnitItem { name, change: changed.change, reasons: &changed.reasons })
                 .collect(),
-            os_image: diff
-                .os_image
-                .then_some(ImageChange { from: from.image.as_deref(), to: to.image.as_deref() }),
+            os_image: diff.os_image.then(|| ImageChange { from: image(&from.image), to: image(&to.image) }),
             kernel_arguments: diff
                 .kernel_arguments
                 .then(|| ListChange { from: arguments(from), to: arguments(to) }),
@@ -241,11 +258,14 @@ impl<'a> Changes<'a> {
     }
 }
 
-fn paths(items: &BTreeMap<ManagedPath, ChangedItem>) -> Vec<PathItem<'_>> {
-    items
-        .iter()
-        .map(|(path, changed)| PathItem { path, change: changed.change, reasons: &changed.reasons })
-        .collect()
+fn paths<'a>(items: &'a BTreeMap<ManagedPath, ChangedItem>, tree: Option<&TreePlan>) -> Vec<PathItem<'a>> {
+    let item = |(path, changed): (&'a ManagedPath, &'a ChangedItem)| PathItem {
+        path,
+        change: changed.change,
+        on_disk: tree.map(|tree| tree.effect_on(path)),
+        reasons: &changed.reasons,
+    };
+    items.iter().map(item).collect()
 }
 
 impl<'a> ActionItem<'a> {

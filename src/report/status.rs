@@ -9,6 +9,7 @@ use crate::core::state::boot_check::HealthReport;
 use crate::core::state::journal::{Journal, TransactionState};
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{
     BootId, COMMIT, ConfigDigest, ConfigName, DIGEST, GenerationId, IMAGE, STATEROOT,
 };
@@ -44,6 +45,8 @@ pub struct StatusDocument {
     pub kernel_arguments_after_reboot: Option<ArgumentsItem>,
     /// Last report of the boot check of the running host in this boot.
     pub boot_check: Option<HealthReport>,
+    /// Seconds until the boot check of an unconfirmed generation times out; null without one, and after that.
+    pub boot_check_seconds_left: Option<u64>,
     /// Last report of the daemon in this boot; kept after the daemon ends.
     pub daemon: Option<DaemonReport>,
     /// Agent that made this document: the OS image's, or a copy beside the image.
@@ -118,7 +121,11 @@ pub struct PendingItem {
     /// OSTree commit of its deployment.
     #[schemars(regex(pattern = COMMIT))]
     pub commit: String,
-    /// True if the next reboot switches to it.
+    /// Place on the way from staging to confirmation.
+    pub state: PendingState,
+    /// Reason of a rejection; null in every other state.
+    pub reason: Option<String>,
+    /// True if it is unlocked, and the next reboot switches to it.
     pub unlocked: bool,
     /// rpm-ostreed transactions that staged it; 0 if libostree alone did.
     pub rpm_ostree_transactions: u32,
@@ -126,15 +133,59 @@ pub struct PendingItem {
     pub failure: Option<UpdateFailure>,
 }
 
+/// State of a pending generation, as a boot sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum PendingState {
+    /// Staged in this boot and locked: a reboot does not switch to it.
+    Locked,
+    /// Staged in this boot and unlocked: the next reboot switches to it.
+    Unlocked,
+    /// Staged in an earlier boot, and not finalized at its end.
+    Lost,
+    /// Finalized; another deployment was booted.
+    Finalized,
+    /// Booted without its configuration.
+    WithoutConfig,
+    /// Booted; its boot check has not passed yet.
+    Unconfirmed,
+    /// Failed its boot check, or was rolled back by an operator: the deployment before it is to boot.
+    Rejected,
+}
+
+impl PendingState {
+    /// Derive the state in the boot `boot_id` of the deployment `booted`.
+    fn of(pending: &PendingGeneration, boot_id: &BootId, booted: &DeploymentId) -> Self {
+        if pending.rejected.is_some() {
+            Self::Rejected
+        } else if pending.booted_in.contains(boot_id) {
+            Self::Unconfirmed
+        } else if pending.is_deployed_as(booted) {
+            Self::WithoutConfig
+        } else if pending.is_finalized {
+            Self::Finalized
+        } else if pending.staged.staged_in_boot != *boot_id {
+            Self::Lost
+        } else if pending.unlocked_in.as_ref() == Some(boot_id) {
+            Self::Unlocked
+        } else {
+            Self::Locked
+        }
+    }
+}
+
 impl PendingItem {
-    /// Describe a pending generation as seen in the boot `boot_id`.
+    /// Describe a pending generation as seen in the boot `boot_id` of the deployment `booted`.
     #[must_use]
-    pub fn of(pending: &PendingGeneration, boot_id: &BootId) -> Self {
+    pub fn of(pending: &PendingGeneration, boot_id: &BootId, booted: &DeploymentId) -> Self {
+        let state = PendingState::of(pending, boot_id, booted);
         Self {
             generation: pending.generation().to_owned(),
             config: pending.staged.record.config.clone(),
             commit: pending.staged.deployment.commit.clone(),
-            unlocked: pending.unlocked_in.as_ref() == Some(boot_id),
+            state,
+            reason: pending.rejected.clone(),
+            unlocked: state == PendingState::Unlocked,
             rpm_ostree_transactions: pending.staged.transactions,
             failure: pending.failure.clone(),
         }
@@ -197,6 +248,8 @@ pub struct GenerationItem {
     /// True if the record names the deployment that holds it; false for a foreign deployment, whose `/etc`
     /// was merged from a generation.
     pub record_matches: bool,
+    /// True if the deployment is staged, and gets record and configuration when it is finalized.
+    pub at_finalization: bool,
     /// Parts of the config that were not applied, each with the reason.
     #[schemars(inner(length(min = 1)))]
     pub unsupported: Vec<String>,
@@ -238,7 +291,7 @@ pub struct DeploymentItem {
     /// Kernel arguments of the boot entry, without `ostree=`; a quoted one is one item, with its quotes.
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]
     pub kernel_arguments: KernelArguments,
-    /// Generation whose record is in its `/etc`.
+    /// Generation whose record is in its `/etc`, or will be when it is finalized.
     pub generation: Option<GenerationItem>,
 }
 
@@ -256,6 +309,7 @@ impl StatusDocument {
             blocked: None,
             kernel_arguments_after_reboot: None,
             boot_check: None,
+            boot_check_seconds_left: None,
             daemon: None,
             agent,
             unreadable: Vec::new(),
@@ -279,8 +333,15 @@ impl GenerationItem {
             config: record.config.clone(),
             config_hash: record.config_hash.clone(),
             record_matches,
+            at_finalization: false,
             unsupported: record.unsupported.clone(),
             deferred: record.deferred.clone(),
         }
+    }
+
+    /// Describe the generation of a staged deployment, whose record finalization writes.
+    #[must_use]
+    pub fn at_finalization(record: &GenerationRecord) -> Self {
+        Self { at_finalization: true, ..Self::of(record, true) }
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 
 use testbed::booted::config::{assert_config, full_config, unhealthy_config};
-use testbed::booted::host::{Host, assert_reboot_requested, confirmed_host};
+use testbed::booted::host::{Host, assert_unlocked, confirmed_host};
 
 /// Contents that this release cannot read.
 const UNREADABLE: [&str; 3] = ["", "{\"schema\":9}\n", "0123456789abcdef {\"version\":9}\n"];
@@ -35,7 +35,7 @@ fn unreadable_pending_record_stops_neither_updates_nor_rollbacks() {
         host.update(&host.config(full_config("two").json()), None);
         assert_config(&host, "two", "one");
         overwrite(&host, "pending", text);
-        assert_reboot_requested(&host.run(["flameholder", "rollback"]));
+        assert_unlocked(&host.run(["flameholder", "rollback"]));
         host.reboot();
         assert_config(&host, "one", "two");
     }

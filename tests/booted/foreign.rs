@@ -32,7 +32,7 @@ fn foreign_staged_deployment_is_not_discarded() {
 fn pending_generation_is_dropped_when_another_program_stages() {
     let host = confirmed_host("one");
     let (two, ours) = (host.config(full_config("two").json()), host.booted());
-    host.run_ok(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
+    host.run_ok(["flameholder", "apply", "--desired", &two, "--locked"]);
     stage(&host);
     let refused = host.apply(&two, None);
     assert!(refused.code.is_some_and(|code| code != 0), "{refused:?}");

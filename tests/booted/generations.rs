@@ -3,7 +3,7 @@
 use osimage::Os;
 use serde_json::Value;
 use testbed::booted::config::{Config, assert_config, full_config};
-use testbed::booted::host::{Host, assert_reboot_requested, confirmed_host, record};
+use testbed::booted::host::{Host, assert_unlocked, confirmed_host, record};
 use testbed::model::snapshot;
 
 /// A file that changes without a reboot.
@@ -51,8 +51,7 @@ fn live_update_is_followed_by_rebooting_update() {
 fn staged_generation_is_replaced_by_another() {
     let host = confirmed_host("one");
     let [two, three] = ["two", "three"].map(|text| host.config(full_config(text).json()));
-    let never =
-        |config: &str| host.run_ok(["flameholder", "apply", "--desired", config, "--reboot", "never"]);
+    let never = |config: &str| host.run_ok(["flameholder", "apply", "--desired", config, "--locked"]);
     never(&two);
     let staged = |host: &Host| {
         let status = host.status();
@@ -96,7 +95,7 @@ fn applying_running_config_discards_staged_generation() {
 fn generation_never_unlocked_is_staged_again() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
-    host.run_ok(["flameholder", "apply", "--desired", &two, "--reboot", "never"]);
+    host.run_ok(["flameholder", "apply", "--desired", &two, "--locked"]);
     let before = host.booted();
     let boot = host.reboot();
     assert_eq!(host.booted(), before);
@@ -116,7 +115,7 @@ fn rollback_deploys_old_commit_again() {
     assert_config(&host, "two", "one");
     host.write_etc("late.conf", "written since");
     let outcome = host.run(["flameholder", "rollback"]);
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     let kept = "kept as now, although different in the previous deployment:\n  /etc/late.conf\n";
     assert!(outcome.stdout.contains(kept), "{outcome:?}");
     let before = snapshot::take(&host.etc(""));
@@ -145,7 +144,7 @@ fn another_config_ends_the_block() {
     let host = confirmed_host("one");
     let two = host.config(full_config("two").json());
     host.update(&two, None);
-    assert_reboot_requested(&host.run(["flameholder", "rollback"]));
+    assert_unlocked(&host.run(["flameholder", "rollback"]));
     host.reboot();
     assert_eq!(host.status()["blocked"]["config"], "rendered-two");
     let three = host.config(full_config("three").json());

@@ -11,7 +11,7 @@ fn kill(stage: UpdateStage) {
 }
 
 fn staged(host: &Host, update: &Update) {
-    host.run_ok(update.apply(&["--reboot", "never"]));
+    host.run_ok(update.apply(&["--locked"]));
 }
 
 fn unlocked(host: &Host, update: &Update) {
@@ -50,7 +50,7 @@ fn words(command: &[&str]) -> Vec<String> {
     command.iter().map(|word| (*word).to_owned()).collect()
 }
 
-const STAGE: fn(&Update) -> Vec<String> = |update| update.apply(&["--reboot", "never"]);
+const STAGE: fn(&Update) -> Vec<String> = |update| update.apply(&["--locked"]);
 const UNLOCK: fn(&Update) -> Vec<String> = |update| update.apply(&[]);
 const FINALIZE: fn(&Update) -> Vec<String> = |_| words(&["flameholder", "finalize"]);
 const ACTIVATE: fn(&Update) -> Vec<String> = |_| words(&["flameholder", "activate"]);

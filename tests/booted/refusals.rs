@@ -12,7 +12,7 @@ use testbed::model::run::Outcome;
 fn assert_refused(host: &Host, config: &Config, image: Option<&str>, words: &[&str]) {
     let desired = host.config(config.json());
     let image: Vec<&str> = image.iter().flat_map(|image| ["--os-image", image]).collect();
-    let command = ["flameholder", "apply", "--reboot", "never", "--desired", &desired];
+    let command = ["flameholder", "apply", "--locked", "--desired", &desired];
     let outcome: Outcome = host.run([command.as_slice(), &image].concat());
     assert!(outcome.code.is_some_and(|code| code == 1 || code == 78), "{words:?}: {outcome:?}");
     for word in words {

@@ -274,17 +274,18 @@ fn a_sysroot_before_and_after_and_damaged() {
 /// Document of each kind with as many members as possible.
 fn good(name: &str) -> Value {
     let generation = json!({"generation": "0".repeat(32), "config": "c", "configHash": format!("sha256:{:064}", 1),
-        "recordMatches": true, "unsupported": ["a reason"], "deferred": []});
+        "recordMatches": true, "atFinalization": false, "unsupported": ["a reason"], "deferred": []});
     match name {
         "plan" => json!({
             "schema": 1, "profile": "native", "current": null, "desired": "c",
             "changes": {
-                "files": [{"path": "/etc/a", "change": "add", "reasons": ["new"]}], "directories": [], "links": [],
+                "files": [{"path": "/etc/a", "change": "add", "onDisk": "unchanged", "reasons": ["new"]}], "directories": [], "links": [],
                 "units": [{"name": "a.service", "change": "modify", "reasons": ["mask differs"]}],
                 "osImage": {"from": null, "to": "h/os"}, "kernelArguments": {"from": [], "to": ["nosmt"]},
                 "kernelType": {"from": "default", "to": "realtime"}, "extensions": {"from": [], "to": ["usbguard"]},
                 "sshKeys": false, "password": true, "fips": false},
             "actions": [{"type": "Restart", "unit": "a.service", "because": ["it differs"]}],
+            "hypothetical": true, "changesHost": true, "restores": [{"path": "/etc/a", "kind": "mode"}],
             "drain": false, "rebootRequired": false,
             "irreconcilable": [{"field": "spec.fips", "reason": "FIPS mode cannot change"}],
             "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": {"with": "next", "due": true, "kept": 0,
@@ -311,14 +312,15 @@ fn good(name: &str) -> Value {
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
             "transaction": {"current": null, "target": "1".repeat(32), "state": "prepared",
                 "inProgress": false},
-            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "unlocked": false, "rpmOstreeTransactions": 1,
+            "pending": {"generation": "2".repeat(32), "config": "c", "commit": "0".repeat(64), "state": "locked", "reason": null, "unlocked": false, "rpmOstreeTransactions": 1,
                 "failure": {"bootId": "b", "kind": "interrupted", "reason": "a reason"}},
             "blocked": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]},
-            "daemon": {"pid": 1, "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
+            "daemon": {"pid": 1, "source": "kube", "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
             "bootCheck": {"generation": null, "phase": "checking",
                 "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]},
+            "bootCheckSecondsLeft": 1,
             "agent": {"version": "0.1.0", "path": "/usr/bin/flameholder"},
             "unreadable": [{"path": "/var/lib/flameholder/pending.unreadable", "reason": "a reason"}],
             "space": [{"path": "/boot", "free": 1, "total": 2}]}),
@@ -384,6 +386,7 @@ fn damaged_documents_are_rejected() {
         ("plan", "/actions/0", json!({"type": "Drain", "unit": "a.service", "because": ["it"]})),
         ("plan", "/actions/0", json!({"type": "Reboot", "because": ["it"]})),
         ("plan", "/rebootRequired", json!(true)),
+        ("plan", "/changes/files/0/onDisk", json!("same")),
         ("plan", "/drift/0/kind", json!("color")),
         ("plan", "/etc", json!([])),
         ("plan", "/etc/with", json!("last")),

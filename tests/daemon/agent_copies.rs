@@ -7,7 +7,7 @@ use flameholder::core::state::installation::image_agent::IMAGE_UNITS;
 use flameholder::core::state::installation::{unit_files, unit_links};
 use osimage::Os;
 use testbed::booted::config::full_config;
-use testbed::booted::host::{Host, WORKER, assert_reboot_requested};
+use testbed::booted::host::{Host, WORKER, assert_unlocked};
 
 use crate::handover::{assert_survives_kills, mcd_host, mcd_host_on, run_ok};
 
@@ -39,7 +39,7 @@ fn agent(host: &Host) -> String {
 /// Update to this image, with the text in the config's files.
 fn update(host: &Host, text: &str, os: &Os) {
     let image = host.image(os);
-    assert_reboot_requested(&host.apply(&host.config(full_config(text).json()), Some(&image)));
+    assert_unlocked(&host.apply(&host.config(full_config(text).json()), Some(&image)));
     host.reboot();
     host.assert_no_drift();
 }
@@ -97,7 +97,7 @@ fn adopted_copy_gives_way_to_a_newer_agent_of_the_image_until_it_is_rolled_back(
         menu.boot_entry(1);
         assert_copy_runs(&menu);
         // A new deployment of the old image, merged from an /etc without installed units.
-        assert_reboot_requested(&host.run(["flameholder", "rollback"]));
+        assert_unlocked(&host.run(["flameholder", "rollback"]));
         host.reboot();
         assert_copy_runs(&host);
     }

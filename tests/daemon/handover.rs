@@ -4,7 +4,7 @@ use std::fs;
 
 use osimage::Os;
 use testbed::booted::config::{Config, full_config};
-use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::booted::host::{Host, assert_unlocked};
 use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
 use testbed::dbus::private_bus::PrivateBus;
 use testbed::model::run::Outcome;
@@ -82,7 +82,7 @@ fn host_is_adopted_released_and_adopted_again() {
     let shipped = fs::read_to_string(host.booted().root.join("usr/etc/chrony.conf")).unwrap();
     let mut two = config("two").kernel_arguments(&["app=two"]).json().clone();
     two["metadata"]["name"] = "rendered-two".into();
-    assert_reboot_requested(&host.apply(&host.config(&two), None));
+    assert_unlocked(&host.apply(&host.config(&two), None));
     host.reboot();
     assert_eq!(host.read_etc("chrony.conf"), Some(shipped.clone()));
     assert_eq!(host.read_etc("app/one.conf"), None);
@@ -133,7 +133,7 @@ fn originals_of_the_machine_config_daemon_survive_adoption_and_release() {
     let other = Config::new("rendered-other", &[("/etc/app/b.conf", "b")]);
     let outcome = unmanaged.apply(&unmanaged.config(other.json()), None);
     if outcome.code != Some(0) {
-        assert_reboot_requested(&outcome);
+        assert_unlocked(&outcome);
         unmanaged.reboot();
     }
     assert_eq!(unmanaged.read_etc("app/a.conf"), Some("before".to_owned()));
@@ -152,7 +152,7 @@ fn handover_is_refused_while_the_machine_config_daemon_runs_or_an_update_is_stag
     assert_removed(&host);
     run_ok(&host, &["flameholder", "adopt"]);
     // An update is staged.
-    assert_reboot_requested(&host.apply(&host.config(full_config("two").json()), None));
+    assert_unlocked(&host.apply(&host.config(full_config("two").json()), None));
     let refused = run_with_systemd(&host, &["flameholder", "release"]).0;
     assert!(refused.code == Some(75) && refused.stderr.contains(" is staged or unconfirmed"), "{refused:?}");
     host.assert_no_drift();

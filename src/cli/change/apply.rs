@@ -11,7 +11,8 @@ use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::plan::Plan;
+use crate::core::plan::{Drift, Plan};
+use crate::core::state::record::GenerationRecord;
 use crate::host::LockedRoot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -39,31 +40,56 @@ pub(crate) struct ApplyArgs {
     profile: ProfileName,
     #[command(flatten)]
     os_backend: OsBackendArgs,
-    /// Reboot the running host into the staged deployment; ignored with --root and --sysroot
+    #[command(flatten)]
+    switch: SwitchArgs,
+}
+
+/// Switch of the running host to a staged deployment.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct SwitchArgs {
+    /// Reboot the running host into the staged deployment; without effect on a tree or on a sysroot that is not booted
     #[arg(long, value_enum, default_value_t)]
-    reboot: RebootMode,
+    pub(crate) reboot: RebootMode,
+    /// Keep the staged deployment locked: no reboot switches to it until the same command is called without this
+    #[arg(long)]
+    pub(crate) locked: bool,
+    /// Go on although the daemon of this host follows a source that desires another config
+    #[arg(long)]
+    pub(crate) override_source: bool,
+}
+
+impl SwitchArgs {
+    /// Refuse a reboot into a deployment that no reboot switches to.
+    pub(crate) fn ensure_consistent(self) -> Result<(), CliError> {
+        if self.locked && self.reboot != RebootMode::Never {
+            let reason =
+                "--locked keeps reboots from switching to the staged deployment: call it without --reboot";
+            return Err(CliError::Usage(reason.to_owned()));
+        }
+        Ok(())
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum RebootMode {
-    /// Reboot if the plan requires it; inhibitor locks are waited for, and after ten minutes the command
-    /// fails
+    /// Never: any later reboot switches to the staged deployment
     #[default]
-    Auto,
-    /// Reboot if the plan requires it; inhibitor locks are overruled after ten minutes
-    Insist,
-    /// Stage only: the deployment stays locked, and boots after the same command is called without `never`
     Never,
+    /// If the plan requires it; inhibitor locks are waited for, and after ten minutes the command fails
+    Auto,
+    /// If the plan requires it; inhibitor locks are overruled after ten minutes
+    Insist,
 }
 
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
+    args.switch.ensure_consistent()?;
     let desired = load_configuration(&args.desired)?;
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => apply_to_tree(root, &desired, args),
         (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args),
         (None, None) => {
             let image = args.os_image.as_deref();
-            running_host::apply(&desired, image, args.profile.into(), args.reboot, args.os_backend)
+            running_host::apply(&desired, image, args.profile.into(), args.switch, args.os_backend)
         }
     }
 }
@@ -82,6 +108,9 @@ fn summary_of_tree(applied: &TreeUpdate, desired: &DecodedConfig) -> String {
     } else {
         format!("nothing to do: {name} is applied already (generation {})\n", applied.generation)
     };
+    if applied.changed {
+        text.push_str(&restored(&applied.plan, true));
+    }
     text.push_str(&unapplied(&applied.plan));
     text
 }
@@ -116,8 +145,29 @@ fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig) -> Str
         }
         None => format!("nothing to do: {name} is applied already (generation {generation})\n"),
     };
+    if generated.deployment.is_some() {
+        text.push_str(&restored(&generated.plan, false));
+    }
     text.push_str(&unapplied(&generated.plan));
     text
+}
+
+/// List the drift that was undone, and where the local versions of the files are. `keeps` is false where the previous
+/// deployment has them.
+pub(crate) fn restored(plan: &Plan, keeps: bool) -> String {
+    let Some(tree) = &plan.tree else { return String::new() };
+    let (restored, replaced) = (tree.restored(), tree.replaced());
+    if restored.is_empty() {
+        return String::new();
+    }
+    let line = |drift: &&Drift| {
+        let is_kept = keeps && replaced.contains(&&drift.path);
+        let kept = is_kept.then(|| GenerationRecord::undone_of(&drift.path));
+        let kept = kept.map(|kept| format!("; the local version is kept as {kept}")).unwrap_or_default();
+        format!("  {}  {}{kept}\n", drift.path, drift.kind)
+    };
+    let lines: String = restored.iter().map(line).collect();
+    format!("local changes of managed paths undone, {}:\n{lines}", restored.len())
 }
 
 /// List the parts of a config that were not applied, those that activation applies, and warnings.

@@ -7,3 +7,4 @@ pub(crate) mod release;
 pub(crate) mod retry;
 pub(crate) mod rollback;
 pub(crate) mod running_host;
+pub(crate) mod unstage;

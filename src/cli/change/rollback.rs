@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use crate::cli::change::apply::RebootMode;
+use crate::cli::change::apply::SwitchArgs;
 use crate::cli::change::running_host;
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome};
@@ -17,13 +17,13 @@ pub(crate) struct RollbackArgs {
     /// Work on an OSTree sysroot that is not booted, instead of the running host
     #[arg(long, value_name = "DIR")]
     sysroot: Option<PathBuf>,
-    /// Reboot the running host into the previous generation
-    #[arg(long, value_enum, default_value_t, conflicts_with = "sysroot")]
-    reboot: RebootMode,
+    #[command(flatten)]
+    switch: SwitchArgs,
 }
 
 pub(crate) fn run(args: &RollbackArgs) -> Result<CommandOutcome, CliError> {
-    let Some(place) = &args.sysroot else { return running_host::roll_back(args.reboot) };
+    args.switch.ensure_consistent()?;
+    let Some(place) = &args.sysroot else { return running_host::roll_back(args.switch) };
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, place, SysrootAccess::Write)?;
     let (from, to) = sysroot::roll_back(&mut session, place)?;
     print_text(&format!("deployment {} boots next\n{} stays as the rollback deployment\n", to.id, from.id))?;

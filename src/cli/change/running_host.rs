@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cli::change::apply::{RebootMode, unapplied};
+use crate::cli::change::apply::{RebootMode, SwitchArgs, restored, unapplied};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::{print_text, say};
@@ -16,15 +16,17 @@ use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::profile::Profile;
+use crate::host::fs::lock::HostLock;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested};
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootRequest};
-use crate::host::{LockedHost, SystemdServices};
+use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::status_files;
 use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
 use crate::transaction::update::running_host::StagedUpdate;
@@ -37,11 +39,12 @@ pub(crate) fn apply(
     desired: &DecodedConfig,
     image: Option<&str>,
     profile: Profile,
-    reboot: RebootMode,
+    switch: SwitchArgs,
     os_backend: OsBackendArgs,
 ) -> Result<CommandOutcome, CliError> {
     let image = image.map(str::parse).transpose()?;
     let host = running_host()?;
+    ensure_source_agrees(&host, &desired.object.name, switch.override_source)?;
     let mut session = os_backend.opener()(SysrootAccess::Stage)?;
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(&host),
@@ -68,18 +71,19 @@ pub(crate) fn apply(
         RemainingWork::Live(update) => {
             let AppliedUpdate { plan, generation } = update.apply(&SystemdServices::system(), &locked)?;
             let text = format!("applied {name} as generation {generation}; no reboot is needed\n");
-            print_text(&(text + &unapplied(&plan)))?;
+            print_text(&(text + &restored(&plan, true) + &unapplied(&plan)))?;
             Ok(CommandOutcome::Success)
         }
-        RemainingWork::Reboot(staged) => reboot_into(session, locked, staged, name, reboot),
+        RemainingWork::Reboot(staged) => switch_to(session, locked, staged, name, switch),
     }
 }
 
-/// Stage the generation before the booted one, and reboot into it as `reboot` says.
-pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> {
+/// Stage the generation before the booted one, and switch to it as the options say.
+pub(crate) fn roll_back(switch: SwitchArgs) -> Result<CommandOutcome, CliError> {
     let host = running_host()?;
     let mut session = open_running(SysrootAccess::Stage)?;
     let previous = rollback::previous_generation(&mut *session, &host)?;
+    ensure_source_agrees(&host, &previous.record.config, switch.override_source)?;
     let locked = host.lock()?;
     let mut progress = ProgressDisplay::start();
     let staged = rollback::stage_rollback(&mut *session, &locked, &previous, &mut |stage| {
@@ -97,7 +101,7 @@ pub(crate) fn roll_back(reboot: RebootMode) -> Result<CommandOutcome, CliError> 
             ),
         }
     }
-    reboot_into(session, locked, staged, &previous.record.config, reboot)
+    switch_to(session, locked, staged, &previous.record.config, switch)
 }
 
 /// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the
@@ -116,25 +120,53 @@ fn unmanaged_differences(paths: &[PathBuf]) -> String {
     text
 }
 
-/// Report the staged update, unlock it and ask for the reboot, as `reboot` says.
-fn reboot_into(
+/// Fail if the daemon follows a source that desires another config than `config`: it would undo the command.
+pub(crate) fn ensure_source_agrees(
+    host: &RunningHost,
+    config: &ConfigName,
+    is_overridden: bool,
+) -> Result<(), CliError> {
+    if is_overridden || HostLock::ensure_no_daemon(&host.root).is_ok() {
+        return Ok(());
+    }
+    let Some(report) = status_files::DAEMON.load(&host.root) else { return Ok(()) };
+    match report.desired {
+        Some(desired) if desired != *config => {
+            let origin = report.source.unwrap_or_else(|| "a source".to_owned());
+            Err(CliError::FollowsSource { origin, desired })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Report the staged update, unlock it unless it shall stay locked, and ask for a reboot where the options say so.
+fn switch_to(
     mut session: Box<dyn Sysroot>,
     host: LockedHost<'_>,
     update: StagedUpdate,
     name: &ConfigName,
-    reboot: RebootMode,
+    switch: SwitchArgs,
 ) -> Result<CommandOutcome, CliError> {
     let StagedUpdate { plan, pending } = update;
-    let left = plan.map(|plan| unapplied(&plan)).unwrap_or_default();
+    let left = plan.map(|plan| restored(&plan, false) + &unapplied(&plan)).unwrap_or_default();
     print_text(&(staged(&pending, name) + &left))?;
-    if reboot == RebootMode::Never {
-        say("staged and locked: it boots after the same command is called without `--reboot never`");
+    if switch.locked {
+        let is_unlocked = pending.unlocked_in.as_ref() == Some(host.boot_id());
+        print_text(if is_unlocked {
+            "it was unlocked before, and boots with the next reboot; `flameholder unstage` discards it\n"
+        } else {
+            "staged and locked: to unlock it, call the same command without --locked\n"
+        })?;
         return Ok(CommandOutcome::Success);
     }
     pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
     // Others can work on the host while the reboot waits for inhibitor locks.
     drop((session, host));
-    request_reboot(&pending, reboot)?;
+    if switch.reboot == RebootMode::Never {
+        print_text("reboot to activate: systemctl reboot\n")?;
+    } else {
+        request_reboot(&pending, switch.reboot)?;
+    }
     Ok(CommandOutcome::Success)
 }
 

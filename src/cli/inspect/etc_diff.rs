@@ -1,17 +1,15 @@
 //! `flameholder etc-diff`: show the three-way merge of `/etc` that a deployment of another image would get.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 
 use crate::cli::input::print_json;
-use crate::cli::inspect::status::short_commit;
-use crate::cli::output::paint::{TextPainter, TextRole};
-use crate::cli::output::terminal::print_text;
+use crate::cli::inspect::status_text::short_commit;
+use crate::cli::output::styled_text::{StyledText, TextRole};
+use crate::cli::output::terminal::print_styled;
 use crate::cli::{CliError, CommandOutcome, OutputFormat};
-use crate::core::etc_merge::{
-    LostChange, LostPart, MergeConflict, MergeFindings, MergeItem, MergeRefusal, display_path,
-};
+use crate::core::etc_merge::{LostPart, MergeFindings, MergeItem, MergeRefusal, display_path};
 use crate::core::values::tree::ChangeKind;
 use crate::os::DeploymentId;
 use crate::os::protocol::SysrootAccess;
@@ -43,7 +41,7 @@ pub(crate) fn run(args: &EtcDiffArgs) -> Result<CommandOutcome, CliError> {
             let [from, to] = [&diff.from, &diff.to].map(name);
             print_json(&EtcDiffDocument::of(from, to, &diff.merge.findings))?;
         }
-        OutputFormat::Text => print_text(&render(&diff, TextPainter::for_stdout()))?,
+        OutputFormat::Text => print_styled(&render(&diff))?,
     }
     Ok(CommandOutcome::Success)
 }
@@ -52,17 +50,18 @@ fn name(id: &DeploymentId) -> DeploymentName {
     DeploymentName { stateroot: id.stateroot.clone(), commit: id.commit.clone(), serial: id.serial }
 }
 
-fn render(diff: &EtcDiff, paint: TextPainter) -> String {
-    let mut text = paint.paint(TextRole::Heading, &format!("/etc of {}", short(&diff.from)));
+fn render(diff: &EtcDiff) -> StyledText {
+    let mut text = StyledText::default();
+    text.push_as(TextRole::Heading, format!("/etc of {}", short(&diff.from)));
     if diff.from == diff.to {
-        text.push_str("\n  compared with its own image\n");
+        text.push("\n  compared with its own image\n");
     } else {
-        text.push_str(&format!("\n  merged with the image of {}\n", short(&diff.to)));
+        text.push(format!("\n  merged with the image of {}\n", short(&diff.to)));
     }
     if diff.merge.findings.is_empty() {
-        text.push_str("  no changes\n");
+        text.push("  no changes\n");
     }
-    text.push_str(&sections(&diff.merge.findings, paint));
+    sections(&diff.merge.findings, &mut text);
     text
 }
 
@@ -70,55 +69,50 @@ fn short(id: &DeploymentId) -> String {
     format!("{} {}.{}", id.stateroot, short_commit(&id.commit), id.serial)
 }
 
-/// Render the merge by outcome; refusals, which stop an update, come first.
-fn sections(findings: &MergeFindings, paint: TextPainter) -> String {
+/// Add the merge by outcome; refusals, which stop an update, come first.
+fn sections(findings: &MergeFindings, text: &mut StyledText) {
     let MergeFindings { kept, from_image, conflicts, losses, not_taken, refusals } = findings;
-    let item = |item: &MergeItem| format!("{} {}", sign(item.change, paint), display_path(&item.path));
-    let conflict = |both: &MergeConflict| {
+    section(text, "Refused: libostree will not merge", refusals, |refusal: &MergeRefusal, line| {
+        line.push(refusal);
+    });
+    section(text, "Lost: local changes that libostree does not carry over", losses, |loss, line| {
+        path(loss.change, &loss.path, line).push("  ").push_as(TextRole::Faint, in_words(loss.lost));
+    });
+    section(text, "Conflicts: changed on both sides, the local one wins", conflicts, |both, line| {
         let words = format!("{} locally, {} by the image", past(both.local), past(both.image));
-        format!(
-            "{} {}  {}",
-            sign(both.local, paint),
-            display_path(&both.path),
-            paint.paint(TextRole::Faint, &words)
-        )
+        path(both.local, &both.path, line).push("  ").push_as(TextRole::Faint, words);
+    });
+    let item = |item: &MergeItem, line: &mut StyledText| {
+        path(item.change, &item.path, line);
     };
-    let loss = |loss: &LostChange| {
-        let words = paint.paint(TextRole::Faint, in_words(loss.lost));
-        format!("{} {}  {words}", sign(loss.change, paint), display_path(&loss.path))
-    };
-    [
-        section("Refused: libostree will not merge", refusals.iter().map(MergeRefusal::to_string), paint),
-        section("Lost: local changes that libostree does not carry over", losses.iter().map(loss), paint),
-        section(
-            "Conflicts: changed on both sides, the local one wins",
-            conflicts.iter().map(conflict),
-            paint,
-        ),
-        section("Kept local", kept.iter().map(item), paint),
-        section("From the image", from_image.iter().map(item), paint),
-        section(
-            "Not taken: changes of the image that are missing from the new /etc",
-            not_taken.iter().map(item),
-            paint,
-        ),
-    ]
-    .concat()
+    section(text, "Kept local", kept, item);
+    section(text, "From the image", from_image, item);
+    section(text, "Not taken: changes of the image that are missing from the new /etc", not_taken, item);
 }
 
-fn section(heading: &str, lines: impl Iterator<Item = String>, paint: TextPainter) -> String {
-    let lines: String = lines.map(|line| format!("  {line}\n")).collect();
-    if lines.is_empty() {
-        return lines;
+fn section<T>(text: &mut StyledText, heading: &str, items: &[T], line: impl Fn(&T, &mut StyledText)) {
+    if items.is_empty() {
+        return;
     }
-    format!("\n{}\n{lines}", paint.paint(TextRole::Heading, heading))
+    text.push("\n").push_as(TextRole::Heading, heading).push("\n");
+    for item in items {
+        text.push("  ");
+        line(item, text);
+        text.push("\n");
+    }
 }
 
-fn sign(change: ChangeKind, paint: TextPainter) -> String {
+fn path<'t>(change: ChangeKind, path: &Path, text: &'t mut StyledText) -> &'t mut StyledText {
+    let (role, sign) = sign(change);
+    text.push_as(role, sign).push(" ").push(display_path(path))
+}
+
+/// Return the sign of a change in a list, and its style.
+pub(crate) fn sign(change: ChangeKind) -> (TextRole, &'static str) {
     match change {
-        ChangeKind::Add => paint.paint(TextRole::Added, "+"),
-        ChangeKind::Modify => paint.paint(TextRole::Changed, "~"),
-        ChangeKind::Remove => paint.paint(TextRole::Removed, "-"),
+        ChangeKind::Add => (TextRole::Added, "+"),
+        ChangeKind::Modify => (TextRole::Changed, "~"),
+        ChangeKind::Remove => (TextRole::Removed, "-"),
     }
 }
 

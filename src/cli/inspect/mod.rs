@@ -1,9 +1,11 @@
 //! Commands that read and report: plan, status, verify, etc-diff, render. Only `verify --repair` changes a
 //! tree.
 
+mod contents;
 pub(crate) mod etc_diff;
 pub(crate) mod plan;
 pub(crate) mod plan_text;
 pub(crate) mod render;
 pub(crate) mod status;
+mod status_text;
 pub(crate) mod verify;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::input::{load_applied_configuration, load_configuration, load_document, print_json};
+use crate::cli::inspect::contents::ContentArgs;
 use crate::cli::inspect::plan_text;
+use crate::cli::inspect::plan_text::PlanAudience;
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::output::paint::TextPainter;
-use crate::cli::output::terminal::print_text;
+use crate::cli::output::terminal::print_styled;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
@@ -50,15 +51,15 @@ pub(crate) struct PlanArgs {
     /// Notation of the plan
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: OutputFormat,
-    /// Exit with 2 if there are differences
+    /// Exit with 2 if `apply` would change the disk, drift that it undoes included
     #[arg(long)]
     exit_code: bool,
-    /// Show the contents of files that look secret
-    #[arg(long)]
-    show_secrets: bool,
+    #[command(flatten)]
+    contents: ContentArgs,
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
+    let show_contents = args.contents.are_shown()?;
     let desired = load_configuration(&args.desired)?;
     let asked = args.current.as_deref().map(load_applied_configuration).transpose()?;
     let policy = load_policy(args)?;
@@ -75,18 +76,18 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     if let Some(policy) = policy {
         plan.apply_policy(&policy, current.as_ref().map(|configuration| &configuration.host), &desired.host);
     }
+    let is_hypothetical = args.place.sysroot.is_none() && plan.etc.is_none();
     match args.output {
-        OutputFormat::Json => print_json(&PlanDocument::of(&plan))?,
+        OutputFormat::Json => print_json(&PlanDocument::of(&plan, is_hypothetical))?,
         OutputFormat::Text => {
             let before = current.as_ref().map(|configuration| &configuration.host);
-            let text =
-                plan_text::render(&plan, before, &desired.host, args.show_secrets, TextPainter::for_stdout());
-            print_text(&text)?;
+            let audience = PlanAudience { show_contents, is_hypothetical };
+            print_styled(&plan_text::render(&plan, before, &desired.host, audience))?;
         }
     }
     Ok(if !plan.obstacles().is_empty() {
         CommandOutcome::Irreconcilable
-    } else if args.exit_code && plan.has_differences() {
+    } else if args.exit_code && plan.changes_host() {
         CommandOutcome::Differences
     } else {
         CommandOutcome::Success

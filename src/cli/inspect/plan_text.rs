@@ -1,38 +1,54 @@
 //! Text form of a plan: changes, contents, disruption with its reasons, obstacles, drift and the merge of
 //! `/etc`.
 
+use std::collections::BTreeMap;
+
 use crate::cli::inspect::etc_diff;
-use crate::cli::output::paint::{TextPainter, TextRole};
+use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::text_diff;
+use crate::cli::output::text_diff::ContentChange;
 use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed_files::unit_path;
 use crate::core::config::policy::DisruptionAction;
 use crate::core::etc_merge::{LostChange, display_path};
 use crate::core::plan::diff::ChangedItem;
-use crate::core::plan::{MergeImage, Plan, PreflightCheck};
+use crate::core::plan::steps::disk_effect::DiskEffect;
+use crate::core::plan::{Drift, MergeImage, Plan, PreflightCheck};
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::image::redact_credentials;
+use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::ChangeKind;
 
 /// Reasons listed per action; further ones are counted.
 const LISTED_REASONS: usize = 8;
+
+/// Reader of a plan's text.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PlanAudience {
+    /// True if contents that differ are shown.
+    pub(crate) show_contents: bool,
+    /// True if no running host applies the plan: nothing is drained or rebooted.
+    pub(crate) is_hypothetical: bool,
+}
 
 /// Render the plan from `current` to `desired`.
 pub(crate) fn render(
     plan: &Plan,
     current: Option<&HostConfig>,
     desired: &HostConfig,
-    show_secrets: bool,
-    paint: TextPainter,
-) -> String {
-    let mut page = Page { paint, text: String::new() };
+    audience: PlanAudience,
+) -> StyledText {
+    let contents = text_diff::content_changes(&plan.diff, current, desired);
+    let mut page = Page { text: StyledText::default() };
     page.head(plan);
-    page.changes(plan);
-    let diffs = text_diff::render(&plan.diff, current, desired, show_secrets, paint);
-    if !diffs.is_empty() {
+    page.changes(plan, &contents);
+    if audience.show_contents && !contents.is_empty() {
         page.heading("Contents");
-        page.text.push_str(&diffs);
+        for (path, change) in &contents {
+            change.write(path, &mut page.text);
+        }
     }
-    page.disruption(plan);
+    page.disruption(plan, audience.is_hypothetical);
     page.obstacles(plan);
     page.tree(plan);
     page.etc(plan);
@@ -43,18 +59,20 @@ pub(crate) fn render(
 }
 
 struct Page {
-    paint: TextPainter,
-    text: String,
+    text: StyledText,
 }
 
 impl Page {
     fn heading(&mut self, heading: &str) {
-        let heading = self.paint.paint(TextRole::Heading, heading);
-        self.text.push_str(&format!("\n{heading}\n"));
+        self.text.push("\n").push_as(TextRole::Heading, heading).push("\n");
     }
 
     fn line(&mut self, line: &str) {
-        self.text.push_str(&format!("  {line}\n"));
+        self.text.push(format!("  {line}\n"));
+    }
+
+    fn faint(&mut self, line: &str) {
+        self.text.push("    ").push_as(TextRole::Faint, line).push("\n");
     }
 
     fn list(&mut self, heading: &str, items: &[String]) {
@@ -69,11 +87,11 @@ impl Page {
     fn head(&mut self, plan: &Plan) {
         let from = plan.current.as_ref().map_or("no recorded config", ConfigName::as_str);
         let title = format!("Plan for {}", plan.desired);
-        self.text.push_str(&self.paint.paint(TextRole::Heading, &title));
-        self.text.push_str(&format!("\n  from {from}, profile {}\n", plan.profile.as_str()));
+        self.text.push_as(TextRole::Heading, title);
+        self.text.push(format!("\n  from {from}, profile {}\n", plan.profile.as_str()));
     }
 
-    fn changes(&mut self, plan: &Plan) {
+    fn changes(&mut self, plan: &Plan, contents: &BTreeMap<ManagedPath, ContentChange>) {
         self.heading("Changes");
         if !plan.has_differences() {
             return self.line("none");
@@ -83,11 +101,12 @@ impl Page {
             [("directory", &diff.directories), ("file", &diff.files), ("link", &diff.links)]
         {
             for (path, changed) in section {
-                self.change(what, path.as_str(), changed);
+                let on_disk = plan.tree.as_ref().map(|tree| tree.effect_on(path));
+                self.change(what, path.as_str(), changed, contents.get(path), on_disk);
             }
         }
         for (name, changed) in &diff.units {
-            self.change("unit", name, changed);
+            self.change("unit", name, changed, contents.get(&unit_path(name)), None);
         }
         self.os(plan);
         for (changed, what) in [
@@ -96,21 +115,32 @@ impl Page {
             (diff.fips, "FIPS mode"),
         ] {
             if changed {
-                let sign = self.paint.paint(TextRole::Changed, "~");
-                self.line(&format!("{sign} {what}"));
+                self.text.push("  ").push_as(TextRole::Changed, "~").push(format!(" {what}\n"));
             }
         }
     }
 
-    fn change(&mut self, what: &str, name: &str, changed: &ChangedItem) {
-        let (role, sign) = match changed.change {
-            ChangeKind::Add => (TextRole::Added, "+"),
-            ChangeKind::Modify => (TextRole::Changed, "~"),
-            ChangeKind::Remove => (TextRole::Removed, "-"),
+    fn change(
+        &mut self,
+        what: &str,
+        name: &str,
+        changed: &ChangedItem,
+        contents: Option<&ContentChange>,
+        on_disk: Option<DiskEffect>,
+    ) {
+        let ((role, sign), note) = match on_disk {
+            Some(DiskEffect::Unchanged) if changed.change != ChangeKind::Remove => {
+                ((TextRole::Faint, "="), "; already so on the disk")
+            }
+            Some(DiskEffect::ReplacesLocal) => (
+                etc_diff::sign(ChangeKind::Modify),
+                "; replaces a local file, which is kept and returns when the path is no longer managed",
+            ),
+            _ => (etc_diff::sign(changed.change), ""),
         };
-        let sign = self.paint.paint(role, sign);
-        let reasons = self.paint.paint(TextRole::Faint, &changed.reasons.join(", "));
-        self.line(&format!("{sign} {what} {name}  {reasons}"));
+        let sizes = contents.map(|contents| format!(" ({})", contents.summary())).unwrap_or_default();
+        self.text.push("  ").push_as(role, sign).push(format!(" {what} {name}  "));
+        self.text.push_as(TextRole::Faint, changed.reasons.join(", ") + &sizes + note).push("\n");
     }
 
     fn os(&mut self, plan: &Plan) {
@@ -133,39 +163,26 @@ impl Page {
             (diff.extensions, "extensions", joined(&from.extensions), joined(&to.extensions)),
         ];
         for (_, what, from, to) in rows.into_iter().filter(|(changed, ..)| *changed) {
-            let sign = self.paint.paint(TextRole::Changed, "~");
-            let (from, to) =
-                (self.paint.paint(TextRole::Removed, &from), self.paint.paint(TextRole::Added, &to));
-            self.line(&format!("{sign} {what}"));
-            self.line(&format!("    from {from}"));
-            self.line(&format!("    to   {to}"));
+            self.text.push("  ").push_as(TextRole::Changed, "~").push(format!(" {what}\n"));
+            self.text.push("      from ").push_as(TextRole::Removed, from).push("\n");
+            self.text.push("      to   ").push_as(TextRole::Added, to).push("\n");
         }
     }
 
-    fn disruption(&mut self, plan: &Plan) {
-        self.heading("Disruption");
+    fn disruption(&mut self, plan: &Plan, is_hypothetical: bool) {
+        self.heading(if is_hypothetical { "Disruption: none here; on a running host" } else { "Disruption" });
         if plan.disruption.drain {
             self.line("the node is drained first");
         }
-        for required in &plan.disruption.actions {
-            let what = match &required.action {
-                DisruptionAction::None => "no disruption".to_owned(),
-                DisruptionAction::DaemonReload => "systemd reloads its units (daemon-reload)".to_owned(),
-                DisruptionAction::Reload(unit) => format!("{unit} is reloaded"),
-                DisruptionAction::Restart(unit) => format!("{unit} is restarted"),
-                DisruptionAction::Special => "crio.service is reloaded".to_owned(),
-                DisruptionAction::Drain => continue,
-                DisruptionAction::Reboot => "the host reboots".to_owned(),
-            };
-            self.line(&what);
+        let drain = DisruptionAction::Drain;
+        for required in plan.disruption.actions.iter().filter(|required| required.action != drain) {
+            self.line(&required.action.to_string());
             for because in required.because.iter().take(LISTED_REASONS) {
-                let because = self.paint.paint(TextRole::Faint, &format!("because {because}"));
-                self.line(&format!("  {because}"));
+                self.faint(&format!("because {because}"));
             }
             let more = required.because.len().saturating_sub(LISTED_REASONS);
             if more > 0 {
-                let more = self.paint.paint(TextRole::Faint, &format!("and for {more} more reasons"));
-                self.line(&format!("  {more}"));
+                self.faint(&format!("and for {more} more reasons"));
             }
         }
     }
@@ -175,8 +192,7 @@ impl Page {
         if obstacles.is_empty() {
             return;
         }
-        let heading = self.paint.paint(TextRole::Alarm, "This cannot be applied");
-        self.text.push_str(&format!("\n{heading}\n"));
+        self.text.push("\n").push_as(TextRole::Alarm, "This cannot be applied").push("\n");
         for obstacle in &obstacles {
             self.line(obstacle);
         }
@@ -198,14 +214,22 @@ impl Page {
 
     fn tree(&mut self, plan: &Plan) {
         let Some(tree) = &plan.tree else { return };
-        let drift: Vec<String> =
-            tree.drift.iter().map(|drift| format!("{}  {}", drift.path, drift.kind)).collect();
-        self.list("Drift: differs from the record", &drift);
-        let marked = |check: &PreflightCheck| {
-            let mark = if check.ok { String::new() } else { self.paint.paint(TextRole::Alarm, "missing: ") };
-            format!("{mark}{}", check.detail)
-        };
-        let checks: Vec<String> = tree.preflight.iter().map(marked).collect();
-        self.list("Checked", &checks);
+        let line = |drift: &Drift| format!("{}  {}", drift.path, drift.kind);
+        let restored = tree.restored();
+        let lines: Vec<String> = restored.iter().map(|drift| line(drift)).collect();
+        self.list("Drift that `apply` undoes", &lines);
+        let rest = tree.drift.iter().filter(|drift| !restored.contains(drift));
+        self.list("Drift that stays", &rest.map(line).collect::<Vec<_>>());
+        if tree.preflight.is_empty() {
+            return;
+        }
+        self.heading("Checked");
+        for PreflightCheck { ok, detail, .. } in &tree.preflight {
+            self.text.push("  ");
+            if !ok {
+                self.text.push_as(TextRole::Alarm, "missing: ");
+            }
+            self.text.push(format!("{detail}\n"));
+        }
     }
 }

@@ -7,19 +7,16 @@ use std::path::Path;
 use clap::Args;
 
 use crate::cli::input::print_json;
-use crate::cli::inspect::verify::skew_line;
-use crate::cli::output::paint::{TextPainter, TextRole};
-use crate::cli::output::terminal::print_text;
+use crate::cli::inspect::contents::ContentArgs;
+use crate::cli::inspect::status_text;
+use crate::cli::output::terminal::print_styled;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, image_agent, session};
-use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::{BLOCKED, BlockedTarget};
-use crate::core::state::boot_check::{HealthPhase, HealthReport, failed_checks};
-use crate::core::state::journal::Journal;
+use crate::core::state::journal::{JOURNAL, Journal};
 use crate::core::state::objects::{ACTIVE, ActiveManifest};
 use crate::core::state::pending::rollback_pin::PINNED;
 use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::core::values::causes::chain;
-use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
@@ -28,22 +25,19 @@ use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    AgentItem, ArgumentsItem, DeploymentItem, GenerationItem, JournalState, PendingItem, SpaceItem,
+    AgentItem, ArgumentsItem, DeploymentItem, GenerationItem, PendingItem, PendingState, SpaceItem,
     StatusDocument, TransactionItem, UnreadableDocument,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{blocked, interrupted, pending, status_files};
+use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, settings, status_files};
 use crate::transaction::update::space;
 use crate::transaction::update::space::FreeSpace;
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, is_booted, open_change};
 
 /// Directory of the status files that the daemon and the boot check publish.
 const REPORTS: &str = "/run/flameholder";
-/// Hex digits of a commit in text output.
-const SHORT_COMMIT: usize = 12;
-const MEBIBYTE: u64 = 1 << 20;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -55,11 +49,14 @@ pub(crate) struct StatusArgs {
     /// Print the status again whenever the phase of the daemon or the boot check changes
     #[arg(long, conflicts_with_all = ["root", "sysroot"])]
     watch: bool,
+    #[command(flatten)]
+    contents: ContentArgs,
 }
 
 pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
+    let show_contents = args.contents.are_shown()?;
     if args.watch {
-        return watch(args.output);
+        return watch(args.output, show_contents);
     }
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot, None)?,
@@ -69,19 +66,29 @@ pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
             None => of_tree(Path::new("/"))?,
         },
     };
-    print(&document, args.output)?;
+    print(document, args.output, show_contents)?;
+    // The status is true without the settings, but what follows from them is not.
+    if args.place.sysroot.is_none() {
+        let path = args.place.root.as_deref().unwrap_or(Path::new("/"));
+        settings::settings(&Root::open(path)?)?;
+    }
     Ok(CommandOutcome::Success)
 }
 
-fn print(document: &StatusDocument, output: OutputFormat) -> Result<(), CliError> {
+fn print(mut document: StatusDocument, output: OutputFormat, show_contents: bool) -> Result<(), CliError> {
+    if !show_contents || output == OutputFormat::Json {
+        for finding in document.boot_check.iter_mut().flat_map(|report| &mut report.findings) {
+            finding.output.clear();
+        }
+    }
     match output {
-        OutputFormat::Json => print_json(document),
-        OutputFormat::Text => print_text(&render(document, TextPainter::for_stdout())),
+        OutputFormat::Json => print_json(&document),
+        OutputFormat::Text => print_styled(&status_text::render(&document)),
     }
 }
 
 /// Print the status and each change of it until standard output is closed.
-fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
+fn watch(output: OutputFormat, show_contents: bool) -> Result<CommandOutcome, CliError> {
     let host = session::running_host()?;
     let watched = |source| CliError::Input { file: REPORTS.to_owned(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
@@ -95,7 +102,7 @@ fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
             let document = of_running(&host)?;
             let text = serde_json::to_string(&document).ok();
             if printed != text {
-                print(&document, output)?;
+                print(document, output, show_contents)?;
                 printed = text;
             }
             watch.next().await.map_err(watched)?;
@@ -105,9 +112,9 @@ fn watch(output: OutputFormat) -> Result<CommandOutcome, CliError> {
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
     let root = Root::open(path)?;
-    let transaction = interrupted::open_change(&root)?.map(transaction_item);
+    let (transaction, unreadable) = transaction_or_reason(interrupted::open_change(&root))?;
     let record = CurrentState::load_record(&root).map_err(TransactionError::from)?;
-    Ok(StatusDocument { transaction, ..StatusDocument::of_tree(agent()?, record.as_ref()) })
+    Ok(StatusDocument { transaction, unreadable, ..StatusDocument::of_tree(agent()?, record.as_ref()) })
 }
 
 /// Read the running host. libostree's sysroot is `/`; the deployments' files are read below the physical
@@ -120,20 +127,40 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     };
     let pending = pending::load(root).map_err(|error| readable(PENDING, &error)).unwrap_or_default();
     let blocked = blocked::load(root).map_err(|error| readable(BLOCKED, &error)).unwrap_or_default();
-    let pending = pending.map(|pending| PendingItem::of(&pending, &host.system.boot_id));
     let boot_check = status_files::BOOT_CHECK.load(root);
     let daemon = status_files::DAEMON.load(root);
     let skew = host.booted.skew(&host.system.kernel_arguments);
+    let mut document = of_sysroot(Path::new("/"), Path::new(SYSROOT), Some(&host.booted))?;
+    if let Some(pending) = &pending {
+        name_staged(&mut document.deployments, pending);
+    }
+    let pending =
+        pending.map(|pending| PendingItem::of(&pending, &host.system.boot_id, &host.booted.deployment));
+    let is_unconfirmed = pending.as_ref().is_some_and(|pending| pending.state == PendingState::Unconfirmed);
+    let left = boot_check_time::time_left(host).filter(|_| is_unconfirmed);
+    unreadable.append(&mut document.unreadable);
     Ok(StatusDocument {
         pending,
         blocked,
         kernel_arguments_after_reboot: ArgumentsItem::of(&skew),
         boot_check,
+        boot_check_seconds_left: left.map(|left| left.as_secs()),
         daemon,
         unreadable,
         space: space::free_space().into_iter().map(space_item).collect(),
-        ..of_sysroot(Path::new("/"), Path::new(SYSROOT), Some(&host.booted))?
+        ..document
     })
+}
+
+/// Name the generation of the staged deployment, which has no record before it is finalized.
+fn name_staged(deployments: &mut [DeploymentItem], pending: &PendingGeneration) {
+    let staged = pending.staged.deployment.id();
+    for item in deployments.iter_mut().filter(|item| item.staged) {
+        if (&item.stateroot, &item.commit, item.serial) == (&staged.stateroot, &staged.commit, staged.serial)
+        {
+            item.generation = Some(GenerationItem::at_finalization(&pending.staged.record));
+        }
+    }
 }
 
 fn space_item(FreeSpace { place, free, total }: FreeSpace) -> SpaceItem {
@@ -174,9 +201,9 @@ fn of_sysroot(
             deployment.booted = is_booted(deployment, booted);
         }
     }
-    let transaction = open_change(sysroot, &states)?.map(transaction_item);
+    let (transaction, unreadable) = transaction_or_reason(open_change(sysroot, &states))?;
     let deployments = items(states);
-    Ok(StatusDocument { transaction, ..StatusDocument::of_sysroot(agent()?, deployments) })
+    Ok(StatusDocument { transaction, unreadable, ..StatusDocument::of_sysroot(agent()?, deployments) })
 }
 
 /// Describe the running executable.
@@ -184,6 +211,19 @@ fn agent() -> Result<AgentItem, CliError> {
     let path = image_agent::own_path()
         .map_err(|source| CliError::Input { file: "/proc/self/exe".to_owned(), source })?;
     Ok(AgentItem { version: image_agent::VERSION.to_owned(), path: path.display().to_string() })
+}
+
+/// Describe the open change; a journal that cannot be read must not hide the rest of the status.
+fn transaction_or_reason(
+    opened: Result<Option<(Journal, bool)>, TransactionError>,
+) -> Result<(Option<TransactionItem>, Vec<UnreadableDocument>), CliError> {
+    match opened {
+        Ok(open) => Ok((open.map(transaction_item), Vec::new())),
+        Err(TransactionError::Recovery(error)) => {
+            Ok((None, vec![UnreadableDocument { path: JOURNAL.to_owned(), reason: chain(&error) }]))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
@@ -213,131 +253,4 @@ fn item(state: DeploymentState, next: bool) -> DeploymentItem {
         kernel_arguments: deployment.kernel_arguments,
         generation: record.map(|record| GenerationItem::of(&record, record_matches)),
     }
-}
-
-fn render(document: &StatusDocument, paint: TextPainter) -> String {
-    let mut text = String::new();
-    if let Some(generation) = &document.generation {
-        text.push_str(&generation_lines(generation, ""));
-    }
-    for deployment in &document.deployments {
-        text.push_str(&deployment_lines(deployment, paint));
-    }
-    if text.is_empty() {
-        text.push_str("no generation was applied yet\n");
-    }
-    text.extend(document.transaction.as_ref().map(transaction_line));
-    text.extend(document.pending.as_ref().map(pending_line));
-    if let Some(blocked) = &document.blocked {
-        let BlockedTarget { config, reason, .. } = blocked;
-        text.push_str(&format!("{config} is blocked: {reason}; `flameholder retry` releases it\n"));
-    }
-    for UnreadableDocument { path, reason } in &document.unreadable {
-        text.push_str(&format!(
-            "cannot be read, and is kept for the release that wrote it: {path}: {reason}\n"
-        ));
-    }
-    text.extend(
-        document.kernel_arguments_after_reboot.as_ref().map(|item| {
-            skew_line(&ArgumentSkew { added: item.added.clone(), removed: item.removed.clone() })
-        }),
-    );
-    text.extend(document.boot_check.as_ref().map(health_line));
-    text.extend(document.daemon.as_ref().map(daemon_line));
-    if !document.space.is_empty() {
-        let free = document.space.iter().map(|SpaceItem { path, free, total }| {
-            format!("{path} {} of {} MiB", free / MEBIBYTE, total / MEBIBYTE)
-        });
-        text.push_str(&format!("free space: {}\n", free.collect::<Vec<_>>().join(", ")));
-    }
-    text.push_str(&format!("agent: {} ({})\n", document.agent.version, document.agent.path));
-    text
-}
-
-fn daemon_line(report: &DaemonReport) -> String {
-    let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
-    let gone = if is_gone { " (not running; see `systemctl status flameholder-daemon`)" } else { "" };
-    let trouble =
-        report.source_error.as_ref().map(|trouble| format!("source of the desired config: {trouble}\n"));
-    format!("the daemon{gone}: {}\n{}", report.summary(), trouble.unwrap_or_default())
-}
-
-fn health_line(report: &HealthReport) -> String {
-    let failed = failed_checks(&report.findings);
-    let failed = failed.map(|failed| format!(": {failed}")).unwrap_or_default();
-    match report.phase {
-        HealthPhase::Checking => format!("boot check: running{failed}\n"),
-        HealthPhase::Healthy => "boot check: passed\n".to_owned(),
-        HealthPhase::Unhealthy => format!("boot check: failed{failed}\n"),
-    }
-}
-
-fn pending_line(item: &PendingItem) -> String {
-    let PendingItem { generation, config, unlocked, failure, .. } = item;
-    let state = if *unlocked { "boots with the next reboot" } else { "is pending and not unlocked" };
-    let failed =
-        failure.as_ref().map(|failure| format!("  the last attempt to boot it failed: {}\n", failure.reason));
-    format!("generation {generation} of {config} {state}\n{}", failed.unwrap_or_default())
-}
-
-fn transaction_line(item: &TransactionItem) -> String {
-    let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
-    let state = match (item.in_progress, item.state) {
-        (true, _) => "is under way",
-        (false, JournalState::Committed) => "is complete; `flameholder recover` removes its temporary files",
-        (false, _) => "was interrupted; `flameholder recover` undoes it",
-    };
-    format!("a change{to} {state}\n")
-}
-
-/// Shorten a commit checksum for text output.
-pub(crate) fn short_commit(commit: &str) -> String {
-    commit.chars().take(SHORT_COMMIT).collect()
-}
-
-fn deployment_lines(item: &DeploymentItem, paint: TextPainter) -> String {
-    let commit = short_commit(&item.commit);
-    let marks = [
-        (item.next, "boots next"),
-        (item.booted, "booted"),
-        (item.staged, "staged"),
-        (item.locked, "locked"),
-        (item.pinned, "pinned"),
-    ];
-    let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
-    let version = item.version.as_deref().unwrap_or("no version");
-    let head = format!("{} {commit}.{}  {version}", item.stateroot, item.serial);
-    let mut text = paint.paint(TextRole::Heading, &head);
-    if !marks.is_empty() {
-        text.push_str(&format!("  ({})", marks.join(", ")));
-    }
-    text.push('\n');
-    if let Some(image) = &item.image {
-        text.push_str(&format!("  image       {image}\n"));
-    }
-    if let Some(digest) = &item.manifest_digest {
-        text.push_str(&format!("  digest      {digest}\n"));
-    }
-    text.push_str(&format!("  kernel      {}\n", item.kernel_arguments));
-    match &item.generation {
-        Some(generation) => text.push_str(&generation_lines(generation, "  ")),
-        None => text.push_str("  generation  none (not made by flameholder)\n"),
-    }
-    text
-}
-
-fn generation_lines(item: &GenerationItem, indent: &str) -> String {
-    let foreign = if item.record_matches {
-        ""
-    } else {
-        "  (foreign deployment: the record in its /etc names another one)"
-    };
-    let mut text =
-        format!("{indent}generation  {}{foreign}\n{indent}config      {}\n", item.generation, item.config);
-    for (label, items) in [("unsupported", &item.unsupported), ("deferred", &item.deferred)] {
-        if !items.is_empty() {
-            text.push_str(&format!("{indent}{label:<11} {}, listed by `-o json`\n", items.len()));
-        }
-    }
-    text
 }

@@ -4,6 +4,7 @@ use log::{LevelFilter, Log, Metadata, Record};
 use systemd_journal_logger::{JournalLog, connected_to_journal};
 
 use crate::cli::output::stderr_log;
+use crate::core::values::foreign_text::harmless_line;
 
 struct OwnRecords(JournalLog);
 
@@ -14,7 +15,12 @@ impl Log for OwnRecords {
 
     fn log(&self, record: &Record<'_>) {
         if self.enabled(record.metadata()) {
-            self.0.log(record);
+            let message = record.args().to_string();
+            let message = harmless_line(&message);
+            let mut harmless = Record::builder();
+            harmless.metadata(record.metadata().clone()).key_values(record.key_values());
+            harmless.module_path(record.module_path()).file(record.file()).line(record.line());
+            self.0.log(&harmless.args(format_args!("{message}")).build());
         }
     }
 

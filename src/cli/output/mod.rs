@@ -1,8 +1,8 @@
 //! Output of commands: text, colours, diffs, progress and log lines.
 
 pub(crate) mod journal_log;
-pub(crate) mod paint;
 pub(crate) mod progress;
 pub(crate) mod stderr_log;
+pub(crate) mod styled_text;
 pub(crate) mod terminal;
 pub(crate) mod text_diff;

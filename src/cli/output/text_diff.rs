@@ -1,63 +1,126 @@
-//! Unified diffs of files and units between two configs. For secrets and binary files only sizes are shown.
+//! Differences in the contents of files and units between two configs: sizes and numbers of lines, or unified diffs where
+//! the operator asks for contents.
+
+use std::collections::BTreeMap;
 
 use similar::algorithms::{Capture, Replace, myers};
 use similar::udiff::UnifiedHunkHeader;
 use similar::{ChangeTag, DiffOp};
 
-use crate::cli::output::paint::{TextPainter, TextRole};
+use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files::unit_path;
 use crate::core::plan::diff::ConfigDiff;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::secrets::looks_secret;
 
 /// Unchanged lines around a change.
 const CONTEXT_LINES: usize = 3;
 /// Longest printed diff of one file, in lines.
 const LONGEST_DIFF: usize = 200;
 
-#[derive(Debug, Clone, Copy)]
-struct Version<'a> {
-    contents: &'a [u8],
-    mode: u32,
+/// Contents of one path before and after the change. A new or a removed file is in no pair: the list of changes names
+/// it.
+#[derive(Debug)]
+pub(crate) struct ContentChange {
+    before: Vec<u8>,
+    after: Vec<u8>,
 }
 
-/// Render the diffs of all files, units and drop-ins that differ between two configs.
-pub(crate) fn render(
+/// Collect the files, units and drop-ins whose contents differ between two configs.
+pub(crate) fn content_changes(
     diff: &ConfigDiff,
     current: Option<&HostConfig>,
     desired: &HostConfig,
-    show_secrets: bool,
-    paint: TextPainter,
-) -> String {
+) -> BTreeMap<ManagedPath, ContentChange> {
     let nothing = HostConfig::default();
     let current = current.unwrap_or(&nothing);
-    let mut text = String::new();
-    let mut show = |path: &ManagedPath, before: Option<Version<'_>>, after: Option<Version<'_>>| {
-        // A new or removed file has its line in the list of changes, and no diff.
+    let mut changes = BTreeMap::new();
+    let mut add = |path: &ManagedPath, before: Option<&[u8]>, after: Option<&[u8]>| {
         if let (Some(before), Some(after)) = (before, after)
-            && before.contents != after.contents
+            && before != after
         {
-            text.push_str(&one(path, before, after, show_secrets, paint));
+            changes.insert(path.clone(), ContentChange { before: before.to_vec(), after: after.to_vec() });
         }
     };
     for path in diff.files.keys() {
-        let version =
-            |config: &'_ HostConfig| config.files.get(path).map(|file| (file.contents.clone(), file.mode));
-        let (before, after) = (version(current), version(desired));
-        show(path, before.as_ref().map(as_version), after.as_ref().map(as_version));
+        let contents = |config: &'_ HostConfig| config.files.get(path).map(|file| file.contents.clone());
+        add(path, contents(current).as_deref(), contents(desired).as_deref());
     }
     for name in diff.units.keys() {
         for (path, before, after) in unit_texts(name, current, desired) {
-            let plain = |text| Version { contents: str::as_bytes(text), mode: 0o644 };
-            show(&path, before.map(plain), after.map(plain));
+            add(&path, before.map(str::as_bytes), after.map(str::as_bytes));
         }
     }
-    text
+    changes
 }
 
-fn as_version((contents, mode): &(Vec<u8>, u32)) -> Version<'_> {
-    Version { contents, mode: *mode }
+impl ContentChange {
+    /// Describe the change without the contents.
+    pub(crate) fn summary(&self) -> String {
+        let sizes = format!("{} → {} bytes", self.before.len(), self.after.len());
+        let Some([before, after]) = self.lines() else { return format!("{sizes}, not text") };
+        let (mut removed, mut added) = (0, 0);
+        for (tag, lines) in hunks(&before, &after)
+            .iter()
+            .flatten()
+            .flat_map(|change| change.iter_slices(before.as_slice(), after.as_slice()).collect::<Vec<_>>())
+        {
+            match tag {
+                ChangeTag::Delete => removed += lines.len(),
+                ChangeTag::Insert => added += lines.len(),
+                ChangeTag::Equal => {}
+            }
+        }
+        format!("{sizes}, lines +{added} -{removed}")
+    }
+
+    fn lines(&self) -> Option<[Vec<&str>; 2]> {
+        let lines = |bytes| Some(std::str::from_utf8(bytes).ok()?.split_inclusive('\n').collect());
+        Some([lines(&self.before)?, lines(&self.after)?])
+    }
+
+    /// Add the unified diff of the contents.
+    pub(crate) fn write(&self, path: &ManagedPath, page: &mut StyledText) {
+        let Some([before, after]) = self.lines() else {
+            page.push(format!("{path}: {}\n", self.summary()));
+            return;
+        };
+        let mut lines = vec![
+            (Some(TextRole::Removed), format!("--- {path}")),
+            (Some(TextRole::Added), format!("+++ {path}")),
+        ];
+        for hunk in hunks(&before, &after) {
+            lines.push((
+                Some(TextRole::Faint),
+                UnifiedHunkHeader::new(&hunk).to_string().trim_end().to_owned(),
+            ));
+            let changes =
+                hunk.iter().flat_map(|change| change.iter_slices(before.as_slice(), after.as_slice()));
+            for (tag, text) in changes.flat_map(|(tag, texts)| texts.iter().map(move |text| (tag, text))) {
+                let line = text.trim_end_matches('\n');
+                lines.push(match tag {
+                    ChangeTag::Equal => (None, format!(" {line}")),
+                    ChangeTag::Delete => (Some(TextRole::Removed), format!("-{line}")),
+                    ChangeTag::Insert => (Some(TextRole::Added), format!("+{line}")),
+                });
+                if !text.ends_with('\n') {
+                    lines.push((Some(TextRole::Faint), "\\ no newline at the end".to_owned()));
+                }
+            }
+        }
+        let longer = lines.len().saturating_sub(LONGEST_DIFF);
+        if longer > 0 {
+            lines.truncate(LONGEST_DIFF);
+            lines.push((Some(TextRole::Faint), format!("… {longer} more lines")));
+        }
+        for (role, line) in lines {
+            match role {
+                Some(role) => page.push_as(role, line),
+                None => page.push(line),
+            };
+            page.push("\n");
+        }
+    }
 }
 
 type TextPair<'a> = (ManagedPath, Option<&'a str>, Option<&'a str>);
@@ -78,65 +141,10 @@ fn unit_texts<'a>(name: &str, current: &'a HostConfig, desired: &'a HostConfig) 
     std::iter::once(own).chain(drop_ins).collect()
 }
 
-fn one(
-    path: &ManagedPath,
-    before: Version<'_>,
-    after: Version<'_>,
-    show_secrets: bool,
-    paint: TextPainter,
-) -> String {
-    let secret = |version: Version<'_>| looks_secret(path, version.mode, version.contents);
-    let sizes = format!("{} → {} bytes", before.contents.len(), after.contents.len());
-    if !show_secrets && (secret(before) || secret(after)) {
-        let why = "looks secret; --show-secrets shows it";
-        return format!("{path}: changed, {sizes} ({why})\n");
-    }
-    match (std::str::from_utf8(before.contents), std::str::from_utf8(after.contents)) {
-        (Ok(before), Ok(after)) => unified(path, before, after, paint),
-        _ => format!("{path}: changed, {sizes} (not text)\n"),
-    }
-}
-
-fn unified(path: &ManagedPath, before: &str, after: &str, paint: TextPainter) -> String {
-    let mut lines = vec![
-        paint.paint(TextRole::Removed, &format!("--- {path}")),
-        paint.paint(TextRole::Added, &format!("+++ {path}")),
-    ];
-    let [before, after] = [before, after].map(|text| text.split_inclusive('\n').collect::<Vec<&str>>());
-    for hunk in hunks(&before, &after) {
-        lines.push(paint.paint(TextRole::Faint, UnifiedHunkHeader::new(&hunk).to_string().trim_end()));
-        let changes = hunk.iter().flat_map(|change| change.iter_slices(before.as_slice(), after.as_slice()));
-        for (tag, text) in changes.flat_map(|(tag, texts)| texts.iter().map(move |text| (tag, text))) {
-            let line = printable(text.trim_end_matches('\n'));
-            lines.push(match tag {
-                ChangeTag::Equal => format!(" {line}"),
-                ChangeTag::Delete => paint.paint(TextRole::Removed, &format!("-{line}")),
-                ChangeTag::Insert => paint.paint(TextRole::Added, &format!("+{line}")),
-            });
-            if !text.ends_with('\n') {
-                lines.push(paint.paint(TextRole::Faint, "\\ no newline at the end"));
-            }
-        }
-    }
-    let longer = lines.len().saturating_sub(LONGEST_DIFF);
-    if longer > 0 {
-        lines.truncate(LONGEST_DIFF);
-        lines.push(paint.paint(TextRole::Faint, &format!("… {longer} more lines")));
-    }
-    lines.push(String::new());
-    lines.join("\n")
-}
-
 /// Compute the changed ranges and their context lines. Uses `myers` directly: the `TextDiff` of `similar`
 /// links every algorithm of the crate.
 fn hunks(before: &[&str], after: &[&str]) -> Vec<Vec<DiffOp>> {
     let mut changes = Replace::new(Capture::new());
     let Ok(()) = myers::diff(&mut changes, before, 0..before.len(), after, 0..after.len());
     changes.into_inner().into_grouped_ops(CONTEXT_LINES)
-}
-
-/// Replace control characters, with which a config could steer the reader's terminal.
-fn printable(line: &str) -> String {
-    let visible = |c: char| if c.is_control() && c != '\t' { '\u{fffd}' } else { c };
-    line.chars().map(visible).collect()
 }

@@ -78,6 +78,7 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
         } else {
             InhibitorPolicy::Obey
         },
+        source: args.source.to_string(),
         node: node(args),
         metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
         requests: is_of_cluster.then(|| requests.clone()),

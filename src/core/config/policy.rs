@@ -22,6 +22,20 @@ pub enum DisruptionAction {
     Reboot,
 }
 
+impl std::fmt::Display for DisruptionAction {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::None => f.write_str("no disruption"),
+            Self::DaemonReload => f.write_str("systemd reloads its units (daemon-reload)"),
+            Self::Reload(unit) => write!(f, "{unit} is reloaded"),
+            Self::Restart(unit) => write!(f, "{unit} is restarted"),
+            Self::Special => write!(f, "{CONTAINER_RUNTIME} is reloaded"),
+            Self::Drain => f.write_str("the node is drained"),
+            Self::Reboot => f.write_str("the host reboots"),
+        }
+    }
+}
+
 /// CRI-O's unit, reloaded by [`DisruptionAction::Special`].
 pub const CONTAINER_RUNTIME: &str = "crio.service";
 /// The file of [`DisruptionAction::Special`].

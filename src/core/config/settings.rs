@@ -156,15 +156,21 @@ impl Fragment {
     }
 }
 
-/// The first error in one fragment, with its line and column.
+/// The first error in one fragment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Fault {
+    /// Fragment, or its directory if it has a name that no path can have.
     path: ManagedPath,
+    place: Option<FaultPlace>,
+    reason: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct FaultPlace {
     line: usize,
     column: usize,
     /// Key in that line; `None` if the line sets none.
     key: Option<String>,
-    reason: String,
 }
 
 impl Fault {
@@ -177,13 +183,18 @@ impl Fault {
         let whole = file.bytes.split(|byte| *byte == b'\n').nth(line - 1).unwrap_or_default();
         let whole = String::from_utf8_lossy(whole);
         let key = whole.split_once('=').map(|(key, _)| key.trim().to_owned());
-        Self { path: file.path.clone(), line, column, key, reason }
+        Self { path: file.path.clone(), place: Some(FaultPlace { line, column, key }), reason }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.path, self.line, self.column, self.reason)
+        match &self.place {
+            Some(FaultPlace { line, column, .. }) => {
+                write!(f, "{}:{line}:{column}: {}", self.path, self.reason)
+            }
+            None => write!(f, "{}: {}", self.path, self.reason),
+        }
     }
 }
 
@@ -194,10 +205,31 @@ pub struct SettingsError(Vec<Fault>);
 impl SettingsError {
     /// Iterate over the faults: the fragment, and the place in it with key and reason.
     pub fn faults(&self) -> impl Iterator<Item = (&ManagedPath, String)> {
-        self.0.iter().map(|Fault { path, line, column, key, reason }| {
-            let key = key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
-            (path, format!("line {line}, column {column}{key}: {reason}"))
+        self.0.iter().map(|Fault { path, place, reason }| {
+            let place = place.as_ref().map(|FaultPlace { line, column, key }| {
+                let key = key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
+                format!("line {line}, column {column}{key}: ")
+            });
+            (path, place.unwrap_or_default() + reason)
         })
+    }
+
+    /// Add the fragments with names that no path can have, each with its directory.
+    pub fn with_unusable_names(
+        parsed: Result<Settings, Self>,
+        unusable: Vec<(ManagedPath, String)>,
+    ) -> Result<Settings, Self> {
+        let fault = |(path, name): (ManagedPath, String)| Fault {
+            path,
+            place: None,
+            reason: format!("the name of the file `{name}` is not plain text; rename or remove it"),
+        };
+        let unusable: Vec<Fault> = unusable.into_iter().map(fault).collect();
+        match parsed {
+            Ok(settings) if unusable.is_empty() => Ok(settings),
+            Ok(_) => Err(Self(unusable)),
+            Err(Self(faults)) => Err(Self(faults.into_iter().chain(unusable).collect())),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
+use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::identifiers::ConfigName;
 
 /// Phase, configs and current problem of the daemon.
@@ -13,6 +14,9 @@ use crate::core::values::identifiers::ConfigName;
 pub struct DaemonReport {
     /// Process ID.
     pub pid: u32,
+    /// Source of the desired config, as `daemon --source` names it: `kube` or `dir:PATH`.
+    #[serde(default)]
+    pub source: Option<String>,
     /// Name of the daemon's phase (docs/development/lifecycle.md).
     pub phase: String,
     /// Name of the desired config.
@@ -31,12 +35,13 @@ pub struct DaemonReport {
 }
 
 impl DaemonReport {
-    /// Report the state of `lifecycle`, for the process `pid`.
+    /// Report the state of `lifecycle`, for the process `pid` that follows `source`.
     #[must_use]
-    pub fn of(lifecycle: &Lifecycle, source_error: Option<&str>, pid: u32) -> Self {
+    pub fn of(lifecycle: &Lifecycle, source: &str, source_error: Option<&str>, pid: u32) -> Self {
         let name = |desired: Option<&ConfigRef>| desired.map(|desired| desired.config.clone());
         Self {
             pid,
+            source: Some(source.to_owned()),
             phase: lifecycle.phase.name().to_owned(),
             desired: name(lifecycle.desired.as_ref()),
             current: name(lifecycle.current.as_ref()),
@@ -59,6 +64,6 @@ impl DaemonReport {
             (None, None) => String::new(),
         };
         let reason = self.reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default();
-        format!("{}{about}{reason}", self.phase)
+        harmless_line(&format!("{}{about}{reason}", self.phase)).into_owned()
     }
 }

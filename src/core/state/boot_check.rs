@@ -71,19 +71,24 @@ pub struct CheckResult {
     pub ok: bool,
     /// Finding, in one line.
     pub detail: String,
+    /// End of the output of a check program that failed. It can hold secrets, so it is in the status file alone, which
+    /// only root reads.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(skip)]
+    pub output: String,
 }
 
 impl CheckResult {
     /// Return a passed check.
     #[must_use]
     pub fn passed(check: &str, detail: impl Into<String>) -> Self {
-        Self { check: check.to_owned(), ok: true, detail: detail.into() }
+        Self { check: check.to_owned(), ok: true, detail: detail.into(), output: String::new() }
     }
 
     /// Return a check that failed, or has not passed yet.
     #[must_use]
     pub fn failed(check: &str, detail: impl Into<String>) -> Self {
-        Self { check: check.to_owned(), ok: false, detail: detail.into() }
+        Self { check: check.to_owned(), ok: false, detail: detail.into(), output: String::new() }
     }
 }
 

@@ -11,7 +11,7 @@ use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{BootId, ConfigDigest, ConfigName, GenerationId};
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
+use crate::core::values::paths::{ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD, UNDONE};
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::ContentDigest;
 
@@ -127,10 +127,19 @@ impl GenerationRecord {
     /// directory's tomorrow.
     #[must_use]
     pub fn original_of(path: &ManagedPath) -> ManagedPath {
-        let top = if path.is_within("/etc") { ORIGINALS } else { ORIGINALS_OUTSIDE_ETC };
-        let name = ContentDigest::of(path.as_str().as_bytes()).to_string();
-        ManagedPath::constant(top).join(name.trim_start_matches("sha256:"))
+        flat(if path.is_within("/etc") { ORIGINALS } else { ORIGINALS_OUTSIDE_ETC }, path)
     }
+
+    /// Return the path of the local version of `path` that was replaced last.
+    #[must_use]
+    pub fn undone_of(path: &ManagedPath) -> ManagedPath {
+        flat(UNDONE, path)
+    }
+}
+
+fn flat(top: &str, path: &ManagedPath) -> ManagedPath {
+    let name = ContentDigest::of(path.as_str().as_bytes()).to_string();
+    ManagedPath::constant(top).join(name.trim_start_matches("sha256:"))
 }
 
 /// Reason why a record cannot be used.

@@ -4,6 +4,7 @@
 pub mod backoff;
 pub mod causes;
 pub mod deployment;
+pub mod foreign_text;
 pub mod identifiers;
 pub mod image;
 pub mod kernel_arguments;
@@ -13,6 +14,5 @@ pub mod os_release;
 pub mod paths;
 pub mod profile;
 pub mod refusal;
-pub mod secrets;
 pub mod tree;
 pub mod xattrs;

@@ -17,6 +17,10 @@ pub const ORIGINALS: &str = "/etc/flameholder/originals";
 /// Pre-images of managed paths outside `/etc`.
 pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/flameholder/originals";
 
+/// Local versions of managed files that a change or a repair replaced, because they had drifted. Each has the version
+/// that was replaced last.
+pub const UNDONE: &str = "/var/lib/flameholder/undone";
+
 /// The kernel argument that names the generation of a boot entry, up to its value.
 pub const GENERATION_ARGUMENT: &str = "flameholder.generation=";
 

@@ -58,6 +58,18 @@ pub(crate) fn load_changed_fragments(
     Ok(fragments)
 }
 
+/// List the fragments whose names no path can have, by directory: they cannot be read, and must not be without effect.
+pub(crate) fn unusable_fragments(root: &Root) -> Result<Vec<(ManagedPath, String)>, HostError> {
+    let mut found = Vec::new();
+    for directory in FRAGMENT_DIRECTORIES {
+        let directory = ManagedPath::constant(directory);
+        let names = root.unmentionable(&directory)?.into_iter();
+        let names = names.filter(|name| name.ends_with(FRAGMENT_SUFFIX) && !name.starts_with('.'));
+        found.extend(names.map(|name| (directory.clone(), name)));
+    }
+    Ok(found)
+}
+
 /// Open the file at `path`. A symlink is followed if its target is beneath the root.
 fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
     let failed = |errno| match errno {

@@ -95,13 +95,25 @@ impl HostLock {
 
     /// Fail if the lock of `root` is held. Changes nothing.
     pub fn ensure_free(root: &Root) -> Result<(), HostError> {
-        let path = ManagedPath::constant(LOCK);
+        Self::ensure_free_file(root, LOCK)
+    }
+
+    /// Fail if a daemon runs on `root`. Changes nothing.
+    pub fn ensure_no_daemon(root: &Root) -> Result<(), HostError> {
+        Self::ensure_free_file(root, DAEMON_LOCK)
+    }
+
+    fn ensure_free_file(root: &Root, lock: &'static str) -> Result<(), HostError> {
+        let path = ManagedPath::constant(lock);
+        if root.path_state(&path)? == PathState::Absent {
+            return Ok(());
+        }
         let parent = root.parent(&path, FileOperation::Lock)?;
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = match rustix::fs::openat(&parent, path.file_name(), flags, Mode::empty()) {
             Ok(file) => file,
             Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(HostError::new(FileOperation::Lock, LOCK, errno)),
+            Err(errno) => return Err(HostError::new(FileOperation::Lock, lock, errno)),
         };
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockShared) {
             Ok(()) => {
@@ -109,7 +121,7 @@ impl HostLock {
                 Ok(())
             }
             Err(Errno::WOULDBLOCK) => Err(lock_held_by(&mut std::fs::File::from(file), &path)),
-            Err(errno) => Err(HostError::new(FileOperation::Lock, LOCK, errno)),
+            Err(errno) => Err(HostError::new(FileOperation::Lock, lock, errno)),
         }
     }
 }

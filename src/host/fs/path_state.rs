@@ -11,6 +11,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, StatxFlags};
 use rustix::io::Errno;
 use sha2::Digest as _;
 
+use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{ContentDigest, FileAttributes, FileKind, PathState};
 use crate::host::fs::disk::FileStatus;
@@ -132,6 +133,12 @@ impl Root {
     pub fn list(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
         let names = self.names(path)?.into_iter();
         Ok(names.filter_map(|name| mentionable(&name)).collect())
+    }
+
+    /// List the names in the directory at `path` that no config could contain, with replaced characters.
+    pub(crate) fn unmentionable(&self, path: &ManagedPath) -> Result<Vec<String>, HostError> {
+        let names = self.names(path)?.into_iter().filter(|name| mentionable(name).is_none());
+        Ok(names.map(|name| harmless_line(&name.to_string_lossy()).into_owned()).collect())
     }
 
     fn names(&self, path: &ManagedPath) -> Result<Vec<OsString>, HostError> {

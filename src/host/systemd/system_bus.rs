@@ -17,12 +17,15 @@ const BUS: &str = "org.freedesktop.DBus";
 const BUS_PATH: &str = "/org/freedesktop/DBus";
 
 /// Failure of a call to systemd, or of waiting for a job.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum BusError {
     /// Error of the bus or error reply of systemd.
+    #[error(transparent)]
     DBus(zbus::Error),
+    #[error("the connection to the bus was closed")]
     ConnectionClosed,
     /// systemd left the bus.
+    #[error("systemd left the bus")]
     NameLost,
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::core::enablement::UnitName;
 use crate::core::state::service_action::ServiceAction;
+use crate::core::values::causes::chain;
 use crate::host::systemd::service_port::{JobResult, ReportedError, ServiceControl, ServiceError};
 use crate::host::systemd::system_bus::{BusError, SystemBus};
 
@@ -120,13 +121,13 @@ impl ServiceControl for SystemdServices {
                 async { SystemBus::connect(self.address.as_deref()).await?.stop_commands(unit).await };
             tokio::time::timeout(self.deadlines.bus, asked).await
         });
-        match asked {
-            Ok(Ok(commands)) => Some(commands),
-            failed => {
-                log::warn!("cannot read ExecStop= of {unit}: {failed:?}");
-                None
-            }
-        }
+        let reason = match asked {
+            Ok(Ok(commands)) => return Some(commands),
+            Ok(Err(error)) => chain(&error),
+            Err(_) => format!("systemd did not answer within {} seconds", self.deadlines.bus.as_secs()),
+        };
+        log::warn!("cannot read ExecStop= of {unit}: {reason}");
+        None
     }
 }
 

@@ -7,6 +7,7 @@ use crate::core::enablement::UnitName;
 use crate::core::state::boot_check::CheckResult;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
+use crate::core::values::foreign_text::harmless;
 use crate::host::facts::{healthz, interfaces};
 use crate::host::programs::HookProgram;
 use crate::host::systemd::system_status;
@@ -101,7 +102,10 @@ pub(crate) fn full_checks(
             let check = format!("check {}", program.name);
             match program.run(policy.check_timeout) {
                 Ok(()) => CheckResult::passed(&check, "passed"),
-                Err(error) => CheckResult::failed(&check, error.to_string()),
+                Err(error) => CheckResult {
+                    output: harmless(error.output()).into_owned(),
+                    ..CheckResult::failed(&check, error.to_string())
+                },
             }
         })
         .collect();

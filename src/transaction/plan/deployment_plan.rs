@@ -20,10 +20,10 @@ use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
-use crate::transaction::plan::target::{UpdateProgress, UpdateTarget};
+use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, CurrentStateError};
 use crate::transaction::state::error::StateError;
-use crate::transaction::state::interrupted;
+use crate::transaction::state::{interrupted, settings};
 
 /// SELinux configuration; only a deployment that has it needs a policy rebuild.
 const SELINUX_CONFIG: &str = "/etc/selinux/config";
@@ -129,7 +129,7 @@ pub(crate) fn plan_deployment_after(
         return Err(StateError::NoDeployment(sysroot.display_name()).into());
     };
     let root = sysroot.open(&base.id)?;
-    interrupted::ensure_not_interrupted(&root)?;
+    ensure_ready(&root, target)?;
     let current = applied(&root)?;
     let image = image_to_import(&base, &current, target)?;
     let mut desired = target.desired.host.clone();
@@ -178,6 +178,18 @@ pub(crate) fn plan_deployment_after(
         taken_over,
         unresolved,
     })
+}
+
+/// Fail if a change was interrupted, or if the settings could not be used after the update. A first boot and a rollback
+/// must not fail for settings, which an update can mend afterwards.
+fn ensure_ready(root: &Root, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
+    interrupted::ensure_not_interrupted(root)?;
+    match target.purpose {
+        UpdatePurpose::Update | UpdatePurpose::Forced => {
+            settings::ensure_usable_after(root, &target.desired.host)
+        }
+        UpdatePurpose::FirstBoot | UpdatePurpose::Rollback(_) => Ok(()),
+    }
 }
 
 /// Plan the changes of the base's tree. Names that the base cannot resolve are no error yet if an image is

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::{blocked, status_files};
 use crate::core::state::boot_check::{HealthPhase, failed_checks};
 use crate::core::values::causes::chain;
+use crate::core::values::foreign_text::harmless;
 use crate::host::Root;
 
 /// Message files of `pam_motd(8)` and `agetty(8)`.
@@ -46,7 +47,6 @@ fn text(root: &Root) -> Option<String> {
     {
         text += &format!("flameholder: health checks failed: {failed}\n");
     }
-    // agetty expands backslash escapes, and terminals interpret control characters.
-    let harmless = |character: &char| *character != '\\' && (!character.is_control() || *character == '\n');
-    (!text.is_empty()).then(|| text.chars().filter(harmless).collect())
+    // agetty expands backslash escapes.
+    (!text.is_empty()).then(|| harmless(&text).replace('\\', ""))
 }

@@ -15,6 +15,7 @@ use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
+use crate::core::values::tree::PathState;
 use crate::host::facts::boot;
 use crate::host::{HostError, Root};
 use crate::transaction::engine::labels::GenerationLabels;
@@ -149,6 +150,23 @@ pub(crate) fn first_presets(
     Ok(())
 }
 
+/// Keep the local versions of the managed paths that have drifted, before they are replaced. A path that cannot be read,
+/// such as one behind a user's link, is replaced all the same.
+pub(crate) fn keep_undone(
+    files: &mut AgentFiles<'_>,
+    root: &Root,
+    replaced: &[&ManagedPath],
+) -> Result<(), HostError> {
+    for path in replaced {
+        if matches!(root.path_state(path), Ok(PathState::File { .. } | PathState::Symlink { .. })) {
+            let original = GenerationRecord::undone_of(path);
+            files.make_parents(&original)?;
+            files.extend([PlanStep::Preserve { path: (*path).clone(), original }]);
+        }
+    }
+    Ok(())
+}
+
 /// Arrange the steps of a change of a plain tree or a live update, files outside `/etc` included. `labels` are those
 /// of the manifest.
 pub(crate) fn tree_change_steps(
@@ -160,6 +178,7 @@ pub(crate) fn tree_change_steps(
     labels: &BTreeMap<ManagedPath, String>,
 ) -> Result<Vec<PlanStep>, StoreLoadError> {
     let mut files = AgentFiles::after(root, Vec::new());
+    keep_undone(&mut files, root, &tree.replaced())?;
     let ran = current.active.as_ref().and_then(|active| active.last_booted.clone());
     let active = active_manifest(record, &tree.steps, ran);
     let before = current.record.as_ref().and_then(|record| record.manifest);

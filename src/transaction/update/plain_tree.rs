@@ -16,6 +16,7 @@ use crate::transaction::plan::tree_plan;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
+use crate::transaction::state::settings;
 
 /// Result of an update.
 #[derive(Debug)]
@@ -46,6 +47,7 @@ fn plan_from(
     desired: &HostConfig,
     profile: Profile,
 ) -> Result<Plan, TransactionError> {
+    settings::ensure_usable_after(root, desired)?;
     let mut plan =
         tree_plan::plan_tree_update(root, current, before, desired, profile, TreeScope::Everything)?;
     plan.unsupported.extend(os_parts(desired));

@@ -85,15 +85,9 @@ fn carry_out(
         recorded.profile,
         TreeScope::Everything,
     )?;
-    let RepairPlan { steps, created_directories, mut obstacles } =
-        plan.tree.map(|tree| drift_repair::plan_repair(&tree, chosen)).unwrap_or_default();
-    for path in &recorded.originals {
-        let original = GenerationRecord::original_of(path);
-        if chosen.contains(&original) {
-            let reason = format!("the pre-image of {path} has no other copy");
-            obstacles.insert(original, reason);
-        }
-    }
+    let tree = plan.tree.unwrap_or_default();
+    let RepairPlan { steps, created_directories, mut obstacles } = drift_repair::plan_repair(&tree, chosen);
+    obstacles.extend(lost_originals(recorded, chosen));
     let record = with_created_directories(recorded, &created_directories, root.boot_id());
     let rewrites = |path: &ManagedPath| match path.as_str() {
         RECORD => record != *recorded || chosen.contains(path),
@@ -102,6 +96,9 @@ fn carry_out(
         _ => true,
     };
     let mut files = AgentFiles::after(root, Vec::new());
+    let is_changed = |path: &&ManagedPath| steps.iter().any(|step| step.path() == *path);
+    let replaced: Vec<&ManagedPath> = tree.replaced().into_iter().filter(is_changed).collect();
+    record::keep_undone(&mut files, root, &replaced)?;
     let steps = PlannedSteps { steps, ..PlannedSteps::default() };
     record::etc_change_steps(&mut files, steps, configuration, &record, |files| {
         let active = current
@@ -126,6 +123,13 @@ fn carry_out(
     };
     apply::apply(root.as_root(), &NoServices, change)?;
     Ok(obstacles)
+}
+
+/// Find the chosen pre-images, which nothing can restore.
+fn lost_originals(recorded: &GenerationRecord, chosen: &BTreeSet<ManagedPath>) -> Obstacles {
+    let originals = recorded.originals.iter().map(|path| (GenerationRecord::original_of(path), path));
+    let lost = originals.filter(|(original, _)| chosen.contains(original));
+    lost.map(|(original, path)| (original, format!("the pre-image of {path} has no other copy"))).collect()
 }
 
 /// Add directories that the repair created to the record.

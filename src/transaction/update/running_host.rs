@@ -11,7 +11,7 @@ use crate::core::state::pending::{PENDING, PendingGeneration};
 use crate::core::values::causes::chain;
 use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
-use crate::os::{ImportedCommit, OsError, Sysroot};
+use crate::os::{DeploymentId, ImportedCommit, OsError, Sysroot};
 use crate::transaction::engine::policy_labels;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
@@ -336,6 +336,47 @@ pub fn unstage(
     pending::remove(host.as_root())?;
     os.unstage(&pending.staged.deployment.id())?;
     rollback_pin::release_pin(os, host)
+}
+
+/// Result of discarding the staged deployment.
+#[derive(Debug)]
+pub enum UnstageResult {
+    /// No deployment is staged.
+    Nothing,
+    /// This generation was staged.
+    Generation(Box<PendingGeneration>),
+    /// A deployment without a pending generation was staged: another program's, or a leftover.
+    Other(DeploymentId),
+}
+
+/// Discard the staged deployment, with the pending record, the objects and the ref of its generation. Fails for another
+/// program's deployment, unless `takes_foreign`.
+pub fn discard_staged(
+    os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
+    takes_foreign: bool,
+) -> Result<UnstageResult, TransactionError> {
+    interrupted::recover_first(host)?;
+    extensions::remove(host)?;
+    let Some(deployment) = stage::staged_deployment(os)? else { return Ok(UnstageResult::Nothing) };
+    let pending = pending::load_or_set_aside(host.as_root())?;
+    let result = match pending.filter(|pending| stage::is_pending(&deployment, pending)) {
+        Some(pending) => {
+            unstage(os, host, &pending)?;
+            UnstageResult::Generation(Box::new(pending))
+        }
+        None if takes_foreign => {
+            os.unstage(&deployment.id)?;
+            UnstageResult::Other(deployment.id)
+        }
+        None => {
+            stage::ensure_none_staged(os, host)?;
+            UnstageResult::Other(deployment.id)
+        }
+    };
+    end_request(host, os);
+    sysroot::clean_up(os, host);
+    Ok(result)
 }
 
 /// Discard the generation that was staged in this boot, because the current config is the desired one.

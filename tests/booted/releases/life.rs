@@ -126,7 +126,7 @@ impl UpdateLife {
 
     fn take(&mut self, act: LifeAct) {
         match act {
-            Stage => drop(self.apply(&["--reboot", "never"])),
+            Stage => drop(self.apply(&["--locked"])),
             Unlock => drop(self.apply(&[])),
             ShutDown => drop(self.host.shut_down()),
             StartKernel => self.start_kernel(),

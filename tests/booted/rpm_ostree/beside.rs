@@ -6,7 +6,7 @@ use std::fs;
 use osimage::Os;
 use rpmostreed::{Faults, NAME, TOP};
 use testbed::booted::config::{assert_config, full_config};
-use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::booted::host::{Host, assert_unlocked};
 use zbus::zvariant::OwnedValue;
 
 use crate::rpm_ostree::client::DaemonHost;
@@ -48,13 +48,13 @@ fn files_update_bypasses_the_daemon_which_sees_its_deployment() {
         assert_eq!(staged.len(), 1, "the daemon lists the deployment that libostree staged");
         staged[0].contains_key("finalization-locked")
     };
-    let stage = ["flameholder", "apply", "--desired", &config, "--reboot", "never"];
+    let stage = ["flameholder", "apply", "--desired", &config, "--locked"];
     host.run_ok(stage);
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     assert!(staged(), "the daemon shows the lock");
     let shown = host.run_ok(["flameholder", "status"]);
     assert!(shown.contains("(staged, locked)") && shown.contains("(boots next, booted"), "{shown}");
-    assert_reboot_requested(&host.apply(&config, None));
+    assert_unlocked(&host.apply(&config, None));
     assert!(!staged(), "the daemon reads the deployments again");
     let shown = host.run_ok(["flameholder", "status"]);
     assert!(shown.contains("(boots next, staged)"), "{shown}");
@@ -93,7 +93,7 @@ fn rollback_takes_the_overlay_of_its_target() {
     host.reboot();
     host.update(&host.config(full_config("two").json()), None);
     assert_eq!(host.booted().overlays, Vec::<String>::new());
-    assert_reboot_requested(&host.run(["flameholder", "rollback"]));
+    assert_unlocked(&host.run(["flameholder", "rollback"]));
     host.reboot();
     assert_config(&host, "one", "two");
     assert_eq!(host.booted().overlays, overlays);
@@ -110,7 +110,7 @@ fn libostree_replaces_a_missing_daemon_only_where_configured() {
         refused.code == Some(1) && refused.stderr.contains("rpm-ostreed cannot be reached"),
         "{refused:?}"
     );
-    assert_reboot_requested(&with("auto"));
+    assert_unlocked(&with("auto"));
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     host.reboot();
     assert_config(&host, "one", "two");
@@ -128,7 +128,7 @@ fn libostree_replaces_a_missing_daemon_only_where_configured() {
         "--os-backend",
         "libostree",
     ]);
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     drop(bus);
     host.reboot();
     assert_config(&host, "two", "one");
@@ -140,7 +140,7 @@ fn unmoved_tag_changes_nothing() {
     let host = Host::install(Os::new(1));
     let (config, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&config, Some(&image)));
+    assert_unlocked(&host.apply(&config, Some(&image)));
     drop(bus);
     host.reboot();
     let _bus = Bus::start(&host);
@@ -168,7 +168,7 @@ fn foreign_staged_deployment_is_not_touched() {
     assert!(refused.code == Some(1) && refused.stderr.contains("is staged already"), "{refused:?}");
     assert!(host.is_staged());
     host.run_ok(["ostree", "admin", "undeploy", "0"]);
-    assert_reboot_requested(&host.apply(&config, Some(&image)));
+    assert_unlocked(&host.apply(&config, Some(&image)));
 }
 
 #[test]
@@ -177,8 +177,8 @@ fn another_config_replaces_the_staged_generation() {
     let (one, first) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let (two, second) = (host.config(full_config("two").json()), host.image(&Os::new(3)));
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&one, Some(&first)));
-    assert_reboot_requested(&host.apply(&two, Some(&second)));
+    assert_unlocked(&host.apply(&one, Some(&first)));
+    assert_unlocked(&host.apply(&two, Some(&second)));
     drop(bus);
     host.reboot();
     assert_config(&host, "two", "one");

@@ -10,7 +10,7 @@ use osimage::Os;
 use rpmostreed::Faults;
 use rustix::process::{Pid, Signal, kill_process};
 use testbed::booted::config::{assert_config, full_config};
-use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::booted::host::{Host, assert_unlocked};
 use testbed::model::run::Outcome;
 
 use crate::rpm_ostree::client::{DEADLINES, DaemonHost, unchanged};
@@ -122,7 +122,7 @@ fn staged_for_killed_client() -> (Host, Bus, String, String) {
 /// The next call succeeds.
 fn ensure_updated(host: &Host, bus: Bus, config: &str, image: &str) {
     fail(host, &Faults::default());
-    assert_reboot_requested(&host.apply(config, Some(image)));
+    assert_unlocked(&host.apply(config, Some(image)));
     drop(bus);
     host.reboot();
     assert_config(host, "one", "two");
@@ -151,7 +151,7 @@ fn transaction_of_a_killed_client_is_waited_for() {
     let (host, bus, config, image) = killed_while_waiting();
     fail(&host, &Faults::default());
     let outcome = host.apply(&config, Some(&image));
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     let told = "waiting for rpm-ostreed, which is busy: UpdateDeployment, started by ";
     assert_eq!(outcome.stderr.matches(told).count(), 1, "{outcome:?}");
     drop(bus);
@@ -195,7 +195,7 @@ fn cancellation_by_another_program_is_reported_and_retried() {
         .unwrap();
     assert!(cancelled.status.success(), "{cancelled:?}");
     let outcome = running.end();
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     assert_eq!(outcome.stderr.matches("cancelled by another program on this host").count(), 1, "{outcome:?}");
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 2);
     drop(bus);
@@ -292,7 +292,7 @@ fn held_lock_is_waited_for_and_its_holder_is_named() {
         daemon::command(0, None)[2..].join(" "),
     );
     let outcome = host.run(["sh", "-c", &script]);
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     let line = outcome.stderr.lines().find(|line| line.contains("held by")).unwrap();
     assert!(line.contains("waiting for the lock of /, held by rpm-ostreed (process "), "{outcome:?}");
     drop(bus);

@@ -8,7 +8,7 @@ use rpmostreed::Faults;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 use testbed::booted::config::{Config, assert_config, full_config};
-use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::booted::host::{Host, assert_unlocked};
 
 use crate::rpm_ostree::peers::bus::{Bus, fail};
 
@@ -115,7 +115,7 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     let wanted = with(&host, &full_config("one"), "realtime", &["usbguard"], &extensions_ref);
     let image = host.image(&Os::new(2));
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&wanted, Some(&image)));
+    assert_unlocked(&host.apply(&wanted, Some(&image)));
     assert_eq!(transactions(&host), 1);
     ensure_repository_removed(&host);
     drop(bus);
@@ -146,7 +146,7 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     let bus = Bus::start(&host);
     let plain = with(&host, &full_config("three"), "default", &[], &extensions_ref);
     let outcome = host.apply(&plain, None);
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     assert_eq!(transactions(&host), 1, "{outcome:?}");
     drop(bus);
     host.reboot();
@@ -156,7 +156,7 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
     host.assert_no_drift();
     // A rollback restores both.
     let rolled_back = host.run(["flameholder", "rollback"]);
-    assert_reboot_requested(&rolled_back);
+    assert_unlocked(&rolled_back);
     assert_eq!(transactions(&host), 0);
     host.reboot();
     assert_config(&host, "two", "three");
@@ -168,9 +168,7 @@ fn packages_survive_an_image_update() {
     let host = enterprise();
     let extensions_ref = extensions_image(&host, &["usbguard"]);
     let bus = Bus::start(&host);
-    assert_reboot_requested(
-        &host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None),
-    );
+    assert_unlocked(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None));
     drop(bus);
     host.reboot();
     assert_eq!(installed(&host), ["usbguard"]);
@@ -180,7 +178,7 @@ fn packages_survive_an_image_update() {
     let refused = host.apply(&config, Some(&image));
     assert!(refused.code == Some(1) && refused.stderr.contains("(usbguard)"), "{refused:?}");
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&config, Some(&image)));
+    assert_unlocked(&host.apply(&config, Some(&image)));
     assert_eq!(transactions(&host), 1);
     drop(bus);
     host.reboot();
@@ -201,7 +199,7 @@ fn temporary_repository_is_removed_after_failures_and_kills() {
     ensure_repository_removed(&host);
     fail(&host, &Faults::default());
     // Killed while the daemon installs the package.
-    let killed = "rm -f /run/rpm-ostree-transaction.sock; flameholder apply --desired $0 --reboot never & while ! test -e /run/rpm-ostree-transaction.sock; do sleep 0.02; done; kill -KILL $!";
+    let killed = "rm -f /run/rpm-ostree-transaction.sock; flameholder apply --desired $0 --locked & while ! test -e /run/rpm-ostree-transaction.sock; do sleep 0.02; done; kill -KILL $!";
     fail(&host, &Faults { slow: 1500, ..Faults::default() });
     host.run(["sh", "-c", killed, &config]);
     assert!(host.etc(REPOSITORY).exists(), "the kill came while the repository was in place");
@@ -210,7 +208,7 @@ fn temporary_repository_is_removed_after_failures_and_kills() {
     host.boot().assert_success();
     ensure_repository_removed(&host);
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&config, None));
+    assert_unlocked(&host.apply(&config, None));
     drop(bus);
     host.reboot();
     assert_eq!(installed(&host), ["usbguard"]);
@@ -263,7 +261,7 @@ fn restaged_generation_keeps_its_packages() {
     let (config, image) =
         (with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
-    assert_reboot_requested(&host.apply(&config, Some(&image)));
+    assert_unlocked(&host.apply(&config, Some(&image)));
     drop(bus);
     // Power is cut, and the daemon is absent after the boot.
     host.power_cut();

@@ -2,7 +2,7 @@
 
 use osimage::Os;
 use testbed::booted::config::{assert_config, full_config};
-use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::booted::host::{Host, assert_unlocked};
 
 use crate::rpm_ostree::peers::bus::Bus;
 
@@ -12,7 +12,7 @@ fn image_is_deployed_by_the_daemon_and_config_by_us() {
     let (first, image) = (host.config(full_config("one").json()), host.image(&Os::new(2)));
     let bus = Bus::start(&host);
     let outcome = host.apply(&first, Some(&image));
-    assert_reboot_requested(&outcome);
+    assert_unlocked(&outcome);
     let status = host.status();
     assert_eq!(status["pending"]["rpmOstreeTransactions"], 1, "{status} {outcome:?}");
     drop(bus);

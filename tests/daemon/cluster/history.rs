@@ -8,7 +8,7 @@ use osimage::Os;
 use serde_json::json;
 use testbed::agent::Agent;
 use testbed::booted::config::{Config, assert_config, full_config, unhealthy_config};
-use testbed::booted::host::{Host, assert_reboot_requested};
+use testbed::booted::host::{Host, assert_unlocked};
 use testbed::control_plane::{Answers, Cluster};
 use testbed::dbus::fake_logind::Script;
 
@@ -195,7 +195,7 @@ fn target_that_an_operator_rolled_back_from_is_blocked_until_retry() {
     cluster.wait_for_write("currentConfig=rendered-two");
     cluster.wait_for_write("Updated: True");
     drop(agent);
-    assert_reboot_requested(&host.run(["flameholder", "rollback"]));
+    assert_unlocked(&host.run(["flameholder", "rollback"]));
     host.reboot();
     cluster.proxy.clear();
     let mut agent = cluster.start_agent(&host);

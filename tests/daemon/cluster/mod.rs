@@ -1,6 +1,7 @@
 //! Daemon with the source `kube`: a real API server behind a proxy that injects faults.
 
 mod alerts;
+mod contents;
 mod faults;
 mod history;
 mod idle;

@@ -96,6 +96,12 @@ impl Host {
         fs::read_to_string(self.at(path)).unwrap_or_else(|error| format!("{path}: {error}"))
     }
 
+    /// Contents of the local versions that a change or a repair replaced.
+    pub(super) fn kept_versions(&self) -> Vec<String> {
+        let kept = fs::read_dir(self.at("/var/lib/flameholder/undone")).into_iter().flatten();
+        kept.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap()).collect()
+    }
+
     pub(super) fn put(&self, path: &str, text: &str) {
         self.tree.file(path, 0o644, (0, 0), text.as_bytes());
     }

@@ -47,9 +47,12 @@ fn drift_of_all_kinds_is_repaired_at_once() {
 
     let after = host.snapshot();
     let body = |seen: &snapshot::Snapshot, path: &str| seen.get(path).map(|(node, _)| format!("{node:?}"));
-    // The settings are new, the shadow file has the date of its change, and the lock names its last holder.
+    // The settings are new, the shadow file has the date of its change, the lock names its last holder, and the local
+    // versions are kept.
     let may_differ = |path: &str| {
-        path.starts_with("etc/flameholder/config.d") || [snapshot::LOCK, "etc/shadow"].contains(&path)
+        path.starts_with("etc/flameholder/config.d")
+            || path.starts_with("var/lib/flameholder/undone")
+            || [snapshot::LOCK, "etc/shadow"].contains(&path)
     };
     for path in before.keys().chain(after.keys()).filter(|path| !may_differ(path)) {
         assert_eq!(body(&after, path), body(&before, path), "{path}");
@@ -88,11 +91,13 @@ fn paths_without_drift_are_unchanged_by_a_repair() {
         "var/home",
         // The journal was created and removed here.
         "var/lib/flameholder was",
+        "var/lib/flameholder/undone",
     ];
     let others: Vec<_> =
         touched.iter().filter(|line| !expected.iter().any(|known| line.starts_with(known))).collect();
     assert!(others.is_empty(), "{others:#?}");
     assert_eq!(host.text("/etc/b"), "ours\n");
+    assert_eq!(host.kept_versions(), ["foreign\n"]);
 }
 
 #[test]

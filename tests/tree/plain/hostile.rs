@@ -303,7 +303,7 @@ fn plan_prints_no_control_characters_and_no_passwords() {
     let steering = |c: char| c.is_control() && c != '\n' || c == '\u{202e}';
     assert!(!shown.stdout.contains(steering) && !shown.stderr.contains(steering), "{shown:?}");
     assert!(!shown.stdout.contains("hunter2"), "{}", shown.stdout);
-    assert!(plan(&["--show-secrets"]).stdout.contains("hunter2"));
+    assert!(plan(&["--show-contents=yes"]).stdout.contains("hunter2"));
     let mut named = config.clone();
     named["metadata"]["name"] = json!("x\u{1b}[2J");
     assert_eq!(host.apply(&named).code, Some(78));

@@ -4,6 +4,7 @@ mod activation;
 mod bad_document;
 mod bad_host;
 mod bad_input;
+mod disk_effects;
 mod hostile;
 mod irreconcilable;
 mod kubeconfig;

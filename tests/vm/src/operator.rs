@@ -21,7 +21,7 @@ pub fn apply(host: &mut Host, config: &Config, arguments: &str) -> Result<String
 /// Apply a config that requires a reboot, and check that it is current after the reboot.
 pub fn update(host: &mut Host, config: &Config) -> Result<()> {
     host.write("/var/tmp/desired.json", config.render())?;
-    run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+    run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
     ensure_current(host, config.name())
 }
 
@@ -37,7 +37,7 @@ pub fn run_until_rebooted(host: &mut Host, command: &str) -> Result<()> {
 
 /// Roll back, and check that the config `to` is current after the reboot.
 pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
-    run_until_rebooted(host, "flameholder rollback")?;
+    run_until_rebooted(host, "flameholder rollback --reboot auto")?;
     ensure_current(host, to)
 }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle, ProblemClass};
+use crate::core::values::foreign_text::harmless_line;
 
 /// Desired config, set by the machine-config-controller.
 pub const DESIRED_CONFIG: &str = "machineconfiguration.openshift.io/desiredConfig";
@@ -213,7 +214,7 @@ pub fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
 }
 
 fn truncate_reason(reason: &str) -> String {
-    reason.chars().take(REASON_CHARACTERS).collect()
+    harmless_line(reason).chars().take(REASON_CHARACTERS).collect()
 }
 
 #[cfg(test)]

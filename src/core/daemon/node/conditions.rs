@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::annotations::degraded_state;
 use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
+use crate::core::values::foreign_text::harmless_line;
 
 /// Maximum length of a message, in characters (limit of the resource).
 const MESSAGE_CHARACTERS: usize = 32_768;
@@ -127,7 +128,7 @@ impl History<'_> {
 
     /// Set a condition; its transition time changes only with its status.
     fn set(&mut self, kind: &str, status: &str, reason: &str, message: &str) {
-        let message: String = message.chars().take(MESSAGE_CHARACTERS).collect();
+        let message: String = harmless_line(message).chars().take(MESSAGE_CHARACTERS).collect();
         let Some(condition) = self.conditions.iter_mut().find(|condition| condition.kind == kind) else {
             return self.add(kind, status, reason, &message);
         };
@@ -146,7 +147,8 @@ impl History<'_> {
 
     /// Set `Updated` and start a new history: all conditions of the previous update become false.
     fn set_updated(&mut self, status: &str, message: &str) {
-        if self.find(UPDATED).is_some_and(|now| now.status == status && now.message == message) {
+        let message = &harmless_line(message);
+        if self.find(UPDATED).is_some_and(|now| now.status == status && now.message == *message) {
             return;
         }
         self.set(UPDATED, status, UPDATED, message);

@@ -2,6 +2,7 @@
 //! the same steps.
 
 use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle, ProblemClass};
+use crate::core::values::foreign_text::harmless_line;
 
 /// Event to publish.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -13,12 +14,12 @@ pub struct NodeEvent {
     pub message: String,
 }
 
-fn normal(reason: &'static str, message: String) -> NodeEvent {
-    NodeEvent { is_warning: false, reason, message }
+fn normal(reason: &'static str, message: impl AsRef<str>) -> NodeEvent {
+    NodeEvent { is_warning: false, reason, message: harmless_line(message.as_ref()).into_owned() }
 }
 
-fn warning(reason: &'static str, message: String) -> NodeEvent {
-    NodeEvent { is_warning: true, reason, message }
+fn warning(reason: &'static str, message: impl AsRef<str>) -> NodeEvent {
+    NodeEvent { is_warning: true, reason, message: harmless_line(message.as_ref()).into_owned() }
 }
 
 /// Return the events for a transition from `before` to `after`; `drains` is false on a node that is never
@@ -33,7 +34,7 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
     match &after.phase {
         DaemonPhase::Preparing { .. } if is_new => vec![normal(
             "ConfigDriftMonitorStopped",
-            "changes of managed files are not reported during the update".to_owned(),
+            "changes of managed files are not reported during the update",
         )],
         DaemonPhase::Verifying if matches!(before.phase, DaemonPhase::Applying { .. }) => {
             vec![normal("SkipReboot", format!("{current} is applied, and needs no reboot"))]
@@ -49,7 +50,7 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
             normal("Drain", format!("drain requested for the update to {}", target.config)),
         ],
         DaemonPhase::Draining { .. } if is_new => {
-            vec![normal("Drain", "the only node of a cluster is not drained".to_owned())]
+            vec![normal("Drain", "the only node of a cluster is not drained")]
         }
         DaemonPhase::Unlocking { target } if is_new => {
             vec![normal("OSUpdateStaged", format!("{} is staged for the next boot", target.config))]

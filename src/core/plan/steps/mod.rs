@@ -1,6 +1,7 @@
 //! Computation of steps from desired config and observed tree. The order (new content, changed content,
 //! drop-ins, links, removals) keeps every reference between files valid at each instant.
 
+pub mod disk_effect;
 mod inputs;
 mod preparation;
 mod step;

@@ -125,6 +125,13 @@ impl Cluster {
         node.metadata.annotations?.get(&format!("{PREFIX}{key}")).cloned()
     }
 
+    /// Bodies of all requests that the agent sent, as text: annotations, conditions, events.
+    pub fn published(&self) -> String {
+        let log = self.proxy.log();
+        let bodies = log.requests.iter().map(|request| String::from_utf8_lossy(&request.body));
+        bodies.collect::<Vec<_>>().join("\n")
+    }
+
     /// Wait until the node has written this annotation or condition; writes in the background arrive a little
     /// later.
     pub fn wait_for_write(&self, write: &str) {

@@ -29,7 +29,15 @@ pub enum Change {
 
 impl Change {
     /// Return the command that makes the change and reboots.
-    pub fn command(self) -> &'static str {
+    pub fn command(self) -> String {
+        match self {
+            Self::Image | Self::Files | Self::Rollback => format!("{} --reboot auto", self.staging()),
+            Self::AutomaticRollback => self.staging().to_owned(),
+        }
+    }
+
+    /// Return the command that stages the change, or that causes the rollback.
+    fn staging(self) -> &'static str {
         match self {
             Self::Image => "flameholder apply --desired /var/tmp/desired.json --os-backend rpm-ostree",
             Self::Files => "flameholder apply --desired /var/tmp/desired.json",
@@ -55,7 +63,7 @@ impl Change {
         enable_rpm_ostreed(host)?;
         host.registry().start()?;
         host.write("/var/tmp/desired.json", two(host).render())?;
-        host.spawn(&format!("{} --reboot never", self.command()))
+        host.spawn(&format!("{} --locked", self.staging()))
     }
 
     /// Bring the host to the point from which [`Change::command`] makes the change: staged, or booted into
@@ -66,20 +74,20 @@ impl Change {
                 enable_rpm_ostreed(host)?;
                 host.registry().start()?;
                 host.write("/var/tmp/desired.json", two(host).render())?;
-                run_to_success(host, &format!("{} --reboot never", self.command()))?;
+                run_to_success(host, &format!("{} --locked", self.staging()))?;
                 host.registry().stop();
                 Ok(())
             }
             Self::Files => {
                 host.write("/var/tmp/desired.json", three().render())?;
-                run_to_success(host, &format!("{} --reboot never", self.command()))
+                run_to_success(host, &format!("{} --locked", self.staging()))
             }
-            Self::Rollback => run_to_success(host, &format!("{} --reboot never", self.command())),
+            Self::Rollback => run_to_success(host, &format!("{} --locked", self.staging())),
             Self::AutomaticRollback => {
                 let long_timeout = "mkdir -p /etc/flameholder/config.d && printf '[boot-check]\\ntimeout = 100000\\n' > /etc/flameholder/config.d/90-long.toml";
                 host.run_ok(&format!("{long_timeout} && echo unit > /var/fault && sync"))?;
                 let before = host.boot_id()?;
-                host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
+                host.spawn("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
                 host.wait_for_units(&before, REBOOT)
             }
         }

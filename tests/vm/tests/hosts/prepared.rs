@@ -23,7 +23,7 @@ pub fn running_two() -> Result<HostOrigin> {
     prepared("two", || {
         scenario(before, |host| {
             let before = host.boot_id()?;
-            host.spawn(Change::Image.command())?;
+            host.spawn(&Change::Image.command())?;
             host.wait_for_boot(&before, REBOOT)?;
             ensure_current(host, "two")?;
             host.save_as("two")
@@ -53,7 +53,7 @@ pub fn staged_faulty() -> Result<HostOrigin> {
         scenario(before, |host| {
             host.registry().start()?;
             host.write("/var/tmp/desired.json", faulty(host).render())?;
-            run_to_success(host, "flameholder apply --desired /var/tmp/desired.json --reboot never")?;
+            run_to_success(host, "flameholder apply --desired /var/tmp/desired.json --locked")?;
             // The registry is down from here on: a rollback needs neither it nor the API.
             host.registry().stop();
             host.run_ok("echo local > /etc/local && sync")?;

@@ -58,7 +58,7 @@ pub fn ensure_intact(host: &mut Host, change: Change, side: Side, judge: &Change
 /// Make the change that the power cut interrupted.
 pub fn complete_change(host: &mut Host, change: Change) -> Result<()> {
     let before = host.boot_id()?;
-    host.spawn(change.command())?;
+    host.spawn(&change.command())?;
     host.wait_for_boot(&before, REBOOT)?;
     ensure_current(host, change.target())
 }

@@ -112,7 +112,7 @@ fn cut_change(
     scenario_from(Start { origin: staged.clone(), write_log }, |host| {
         let judge = judge.insert(ChangeJudge::of(change, host)?);
         let before = host.boot_id()?;
-        host.spawn(change.command())?;
+        host.spawn(&change.command())?;
         sweep.run(host, judge, REBOOT, |_, _| Ok(false))?;
         host.wait_for_boot(&before, REBOOT)?;
         ensure_current(host, change.target())?;

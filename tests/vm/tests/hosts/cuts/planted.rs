@@ -43,7 +43,7 @@ fn config_written_after_finalization_is_detected() -> Result<()> {
         host.write(&format!("{folder}/99-late.conf"), LATE_DROP_IN)?;
         host.write("/var/late/flameholder", LATE_CONFIG_WRITE)?;
         host.run_ok("chmod 755 /var/late/flameholder && systemctl daemon-reload")?;
-        host.spawn(change.command())?;
+        host.spawn(&change.command())?;
         sweep.run(host, judge, REBOOT, |_, progress| Ok(progress.step().name == "restarting"))?;
         host.power_cut();
         Ok(())

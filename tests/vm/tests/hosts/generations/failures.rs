@@ -19,7 +19,7 @@ fn kubelet_starts(host: &mut Host) -> Result<usize> {
 fn generation_booted_without_config_gets_it_before_workload() -> Result<()> {
     scenario(running_one()?, |host| {
         let starts = kubelet_starts(host)?;
-        apply(host, &Config::named("two").kernel_argument("flameholder-test=two"), "--reboot never")?;
+        apply(host, &Config::named("two").kernel_argument("flameholder-test=two"), "--locked")?;
         host.run_ok(BYPASS)?;
         let before = host.boot_id()?;
         host.spawn("systemctl reboot")?;
@@ -36,7 +36,7 @@ fn generation_booted_without_config_gets_it_before_workload() -> Result<()> {
 fn failed_finalization_boots_old_generation_and_is_staged_again() -> Result<()> {
     scenario(running_one()?, |host| {
         let second = Config::named("two");
-        apply(host, &second, "--reboot never")?;
+        apply(host, &second, "--locked")?;
         // Break the worker, so that finalization fails at shutdown.
         host.run_ok("mount --bind /dev/null /usr/libexec/flameholder/flameholder-ostree && rm /run/ostree/staged-deployment-locked")?;
         host.allow_error("flameholder-ostree");
@@ -76,13 +76,13 @@ fn apply_is_refused_until_foreign_staged_deployment_boots() -> Result<()> {
         host.run_ok("ostree admin deploy --stage $(ostree admin status | sed -n 's/^\\* [^ ]* \\([0-9a-f]*\\).*/\\1/p')")?;
         let config = Config::named("two");
         host.write("/var/tmp/desired.json", config.render())?;
-        let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot never")?;
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json --locked")?;
         ensure!(refused.code == 1 && refused.stderr.contains("is staged already"), "{}", refused.stderr);
         host.reboot()?;
         ensure_readers_saw(host, "one")?;
         let status = status(host)?;
         ensure!(booted(&status)?["generation"]["recordMatches"] == false, "{status:#}");
-        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         ensure_current(host, "two")?;
         ensure_readers_saw(host, "two")
     })
@@ -99,7 +99,7 @@ fn full_disk_refuses_update_before_staging() -> Result<()> {
             host.run_ok(&format!(
                 "fallocate -l $(($(stat -f -c '%a*%S' {place}) - 1048576)) {place}/filler"
             ))?;
-            let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
+            let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
             host.run_ok(&format!("rm {place}/filler"))?;
             ensure!(refused.code == 1 && refused.stderr.contains(name), "{place}: {}", refused.stderr);
             ensure!(status(host)?["pending"].is_null(), "{place}: a deployment is staged");
@@ -107,7 +107,7 @@ fn full_disk_refuses_update_before_staging() -> Result<()> {
         }
         // An update also succeeds with a clock near the epoch.
         host.run_ok("date --set=@1000")?;
-        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         ensure_current(host, "two")?;
         ensure_readers_saw(host, "two")
     })

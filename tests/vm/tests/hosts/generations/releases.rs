@@ -35,7 +35,7 @@ fn agent_is_exchanged_while_an_update_is_staged() -> Result<()> {
         stage(host, &one())?;
         host.run_ok(&format!("rm {} && sync", EXECUTABLES.join(" ")))?;
         // The running generation's record is of the newer release. The refusal's way out is taken as it says.
-        let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         ensure!(refused.code == 1 && refused.stderr.contains(WAY_OUT), "{refused:?}");
         host.run_ok("rm /etc/flameholder/generation")?;
         update(host, &one())?;
@@ -45,11 +45,11 @@ fn agent_is_exchanged_while_an_update_is_staged() -> Result<()> {
 }
 
 fn stage(host: &mut Host, config: &Config) -> Result<()> {
-    apply(host, config, "--reboot never").map(drop)
+    apply(host, config, "--locked").map(drop)
 }
 
 fn boot_staged(host: &mut Host, config: &str) -> Result<()> {
-    run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+    run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
     ensure_current(host, config)?;
     ensure_readers_saw(host, config)
 }

@@ -19,7 +19,7 @@ const ROLLBACK_TIMEOUT: Duration = Duration::from_secs(900);
 fn ensure_rolled_back_and_blocked(fault: &str, expected: &str) -> Result<()> {
     scenario(staged_faulty()?, |host| {
         ensure_rolled_back(host, fault, expected)?;
-        let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         ensure!(refused.code == 1 && refused.stderr.contains("flameholder retry"), "{}", refused.stderr);
         Ok(())
     })
@@ -31,7 +31,7 @@ fn ensure_rolled_back(host: &mut Host, fault: &str, expected: &str) -> Result<()
     let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
     let old = old.context("the kernel command line names no generation")?.to_owned();
     let (before, begun) = (host.boot_id()?, Instant::now());
-    host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
+    host.spawn("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
     host.wait_for_console("reboot: Restarting system", REBOOT)?;
     host.wait_for_boot_with(&old, ROLLBACK_TIMEOUT)?;
     ensure!(host.boot_id()? != before, "the host did not reboot");
@@ -62,7 +62,7 @@ fn failed_required_unit_rolls_back_until_retry() -> Result<()> {
         ensure_rolled_back(host, "unit", "unit needed.service: failed")?;
         host.run_ok("rm /var/fault && flameholder retry")?;
         host.registry().start()?;
-        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json")?;
+        run_until_rebooted(host, "flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         ensure_current(host, "faulty")?;
         ensure_readers_saw(host, "faulty")?;
         let status = status(host)?;
@@ -107,7 +107,7 @@ fn var_that_does_not_mount_rolls_back() -> Result<()> {
         let line = host.run_ok("cat /proc/cmdline")?;
         let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
         let old = old.context("the kernel command line names no generation")?.to_owned();
-        host.spawn("flameholder apply --desired /var/tmp/desired.json")?;
+        host.spawn("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         host.wait_for_console("reboot: Restarting system", REBOOT)?;
         // Without the mount, local-fs.target fails, and the host ends in the emergency shell.
         host.allow_error("You are in emergency mode");

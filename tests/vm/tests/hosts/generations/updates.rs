@@ -24,7 +24,7 @@ fn image_arguments_files_units_and_keys_switch_together_and_roll_back() -> Resul
         host.run_ok(
             "echo late > /etc/late && mkdir -p /etc/os && echo local > /etc/os/changed-in-both && cp -a /etc /var/etc-before",
         )?;
-        run_until_rebooted(host, Change::Image.command())?;
+        run_until_rebooted(host, &Change::Image.command())?;
         ensure_current(host, "two")?;
         ensure_readers_saw(host, "two")?;
         assert_eq!(host.run_ok("cat /usr/lib/os-version /etc/late /run/ours.service.ran")?, "2\nlate\ntwo\n");
@@ -61,7 +61,7 @@ fn image_arguments_files_units_and_keys_switch_together_and_roll_back() -> Resul
         let blocked = status(host)?["blocked"].clone();
         ensure!(blocked["config"] == "two", "the config that was rolled back is not blocked: {blocked}");
 
-        let refused = host.run("flameholder apply --desired /var/tmp/desired.json")?;
+        let refused = host.run("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         ensure!(refused.code == 1 && refused.stderr.contains("flameholder retry"), "{}", refused.stderr);
         host.run_ok("flameholder retry")?;
         let again = two(host);
@@ -93,7 +93,7 @@ fn update_without_image_deploys_same_commit() -> Result<()> {
         let before = commit(host)?;
         // rpm-ostreed makes no transaction, and lists the staged deployment.
         enable_rpm_ostreed(host)?;
-        apply(host, &Config::named("between").kernel_argument("between"), "--reboot never")?;
+        apply(host, &Config::named("between").kernel_argument("between"), "--locked")?;
         let seen = host.run_ok(&format!("busctl call {RPM} {RPM_PATH} {RPM}.Sysroot Reload && busctl get-property {RPM} {RPM_PATH} {RPM}.Sysroot Deployments"))?;
         ensure!(seen.contains("\"staged\" b true"), "{seen}");
         ensure!(

@@ -1,0 +1,188 @@
+//! Text form of the status.
+
+use std::path::Path;
+
+use crate::cli::inspect::verify::skew_line;
+use crate::cli::output::styled_text::{StyledText, TextRole};
+use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::state::blocked::BlockedTarget;
+use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, failed_checks};
+use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
+use crate::report::status::{
+    DeploymentItem, GenerationItem, JournalState, PendingItem, PendingState, SpaceItem, StatusDocument,
+    TransactionItem, UnreadableDocument,
+};
+
+/// Hex digits of a commit in text output.
+const SHORT_COMMIT: usize = 12;
+const MEBIBYTE: u64 = 1 << 20;
+
+/// Render the status as text.
+pub(crate) fn render(document: &StatusDocument) -> StyledText {
+    let mut page = StyledText::default();
+    if let Some(generation) = &document.generation {
+        page.push(generation_lines(generation, ""));
+    }
+    for deployment in &document.deployments {
+        deployment_lines(deployment, &mut page);
+    }
+    if page.is_empty() {
+        page.push("no generation was applied yet\n");
+    }
+    page.push(state_lines(document));
+    page
+}
+
+/// State of the host apart from its deployments.
+fn state_lines(document: &StatusDocument) -> String {
+    let mut text = String::new();
+    text.extend(document.transaction.as_ref().map(transaction_line));
+    text.extend(document.pending.as_ref().map(|pending| pending_line(pending, document)));
+    if let Some(blocked) = &document.blocked {
+        let BlockedTarget { config, reason, .. } = blocked;
+        text.push_str(&format!("{config} is blocked: {reason}; `flameholder retry` releases it\n"));
+    }
+    for UnreadableDocument { path, reason } in &document.unreadable {
+        text.push_str(&format!(
+            "cannot be read, and is kept for the release that wrote it: {path}: {reason}\n"
+        ));
+    }
+    text.extend(
+        document.kernel_arguments_after_reboot.as_ref().map(|item| {
+            skew_line(&ArgumentSkew { added: item.added.clone(), removed: item.removed.clone() })
+        }),
+    );
+    text.extend(document.boot_check.as_ref().map(boot_check_line));
+    text.extend(document.daemon.as_ref().map(daemon_line));
+    if !document.space.is_empty() {
+        let free = document.space.iter().map(|SpaceItem { path, free, total }| {
+            format!("{path} {} of {} MiB", free / MEBIBYTE, total / MEBIBYTE)
+        });
+        text.push_str(&format!("free space: {}\n", free.collect::<Vec<_>>().join(", ")));
+    }
+    text.push_str(&format!("agent: {} ({})\n", document.agent.version, document.agent.path));
+    text
+}
+
+fn daemon_line(report: &DaemonReport) -> String {
+    let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
+    let gone = if is_gone { " (not running; see `systemctl status flameholder-daemon`)" } else { "" };
+    let trouble =
+        report.source_error.as_ref().map(|trouble| format!("source of the desired config: {trouble}\n"));
+    format!("the daemon{gone}: {}\n{}", report.summary(), trouble.unwrap_or_default())
+}
+
+fn boot_check_line(report: &HealthReport) -> String {
+    let failed = failed_checks(&report.findings);
+    let failed = failed.map(|failed| format!(": {failed}")).unwrap_or_default();
+    let line = match report.phase {
+        HealthPhase::Checking => format!("boot check: running{failed}\n"),
+        HealthPhase::Healthy => "boot check: passed\n".to_owned(),
+        HealthPhase::Unhealthy => format!("boot check: failed{failed}\n"),
+    };
+    line + &outputs(report)
+}
+
+/// Quote what failed check programs printed, where the operator asked for it.
+fn outputs(report: &HealthReport) -> String {
+    let said = report.findings.iter().filter(|finding| !finding.output.is_empty());
+    said.map(|CheckResult { check, output, .. }| {
+        let lines: String = output.lines().map(|line| format!("    {line}\n")).collect();
+        format!("  end of the output of {check}:\n{lines}")
+    })
+    .collect()
+}
+
+fn pending_line(item: &PendingItem, document: &StatusDocument) -> String {
+    let PendingItem { generation, config, failure, reason, .. } = item;
+    let state = match item.state {
+        PendingState::Locked => "is staged and locked: it does not boot before it is unlocked".to_owned(),
+        PendingState::Unlocked => "boots with the next reboot".to_owned(),
+        PendingState::Lost => "was staged in an earlier boot and not finalized; apply it again".to_owned(),
+        PendingState::Finalized => "is finalized, and another deployment was booted".to_owned(),
+        PendingState::WithoutConfig => {
+            "booted without its configuration; see `systemctl status flameholder-activate`".to_owned()
+        }
+        PendingState::Unconfirmed => format!("is booted and unconfirmed; {}", progress(document)),
+        PendingState::Rejected => format!(
+            "is rejected: {}; the deployment before it boots next",
+            reason.as_deref().unwrap_or("no reason is recorded")
+        ),
+    };
+    let failed =
+        failure.as_ref().map(|failure| format!("  the last attempt to boot it failed: {}\n", failure.reason));
+    format!("generation {generation} of {config} {state}\n{}", failed.unwrap_or_default())
+}
+
+/// Progress of the boot check: checks that pass, and the time left.
+fn progress(document: &StatusDocument) -> String {
+    let Some(report) = document.boot_check.as_ref() else {
+        return "its boot check has not begun".to_owned();
+    };
+    let passed = report.findings.iter().filter(|finding| finding.ok).count();
+    let checks = format!("{passed} of {} checks pass", report.findings.len());
+    match document.boot_check_seconds_left {
+        Some(seconds) => format!("{checks}, {} min {} s left", seconds / 60, seconds % 60),
+        None => format!("{checks}, and its time is over"),
+    }
+}
+
+fn transaction_line(item: &TransactionItem) -> String {
+    let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
+    let state = match (item.in_progress, item.state) {
+        (true, _) => "is under way",
+        (false, JournalState::Committed) => "is complete; `flameholder recover` removes its temporary files",
+        (false, _) => "was interrupted; `flameholder recover` undoes it",
+    };
+    format!("a change{to} {state}\n")
+}
+
+/// Shorten a commit checksum for text output.
+pub(crate) fn short_commit(commit: &str) -> String {
+    commit.chars().take(SHORT_COMMIT).collect()
+}
+
+fn deployment_lines(item: &DeploymentItem, page: &mut StyledText) {
+    let commit = short_commit(&item.commit);
+    let marks = [
+        (item.next, "boots next"),
+        (item.booted, "booted"),
+        (item.staged, "staged"),
+        (item.locked, "locked"),
+        (item.pinned, "pinned"),
+    ];
+    let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
+    let version = item.version.as_deref().unwrap_or("no version");
+    page.push_as(TextRole::Heading, format!("{} {commit}.{}  {version}", item.stateroot, item.serial));
+    if !marks.is_empty() {
+        page.push(format!("  ({})", marks.join(", ")));
+    }
+    page.push("\n");
+    if let Some(image) = &item.image {
+        page.push(format!("  image       {image}\n"));
+    }
+    if let Some(digest) = &item.manifest_digest {
+        page.push(format!("  digest      {digest}\n"));
+    }
+    page.push(format!("  kernel      {}\n", item.kernel_arguments));
+    page.push(match &item.generation {
+        Some(generation) => generation_lines(generation, "  "),
+        None => "  generation  none (not made by flameholder)\n".to_owned(),
+    });
+}
+
+fn generation_lines(item: &GenerationItem, indent: &str) -> String {
+    let note = match (item.at_finalization, item.record_matches) {
+        (true, _) => "  (its /etc is written at shutdown)",
+        (false, true) => "",
+        (false, false) => "  (foreign deployment: the record in its /etc names another one)",
+    };
+    let mut text =
+        format!("{indent}generation  {}{note}\n{indent}config      {}\n", item.generation, item.config);
+    for (label, items) in [("unsupported", &item.unsupported), ("deferred", &item.deferred)] {
+        if !items.is_empty() {
+            text.push_str(&format!("{indent}{label:<11} {}, listed by `-o json`\n", items.len()));
+        }
+    }
+    text
+}
