@@ -38,6 +38,9 @@ pub enum CliError {
         origin: String,
         desired: ConfigName,
     },
+    /// The running host is read and changed by root alone.
+    #[error("the running host can be read and changed by root only: run the command as root")]
+    NotRoot,
     /// `unstage` without `--force`, and the staged deployment is not the agent's.
     #[error(
         "the staged deployment {deployment} is another program's; `flameholder unstage --force` discards it"

@@ -91,6 +91,17 @@ pub(crate) struct TargetArgs {
     pub(crate) sysroot: Option<PathBuf>,
 }
 
+impl std::fmt::Display for TargetArgs {
+    /// Beginning of an error about the target; empty for the running host.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match (&self.root, &self.sysroot) {
+            (Some(root), _) => write!(f, "in the tree {}: ", root.display()),
+            (None, Some(sysroot)) => write!(f, "in the sysroot {}: ", sysroot.display()),
+            (None, None) => Ok(()),
+        }
+    }
+}
+
 /// Notation of a command's result on standard output.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub(crate) enum OutputFormat {
@@ -156,11 +167,28 @@ pub fn run() -> ExitCode {
         Command::Daemon(_) | Command::Work(_) => journal_log::install(),
         _ => stderr_log::install(),
     }
+    let place = cli.command.place().map(TargetArgs::to_string);
     match dispatch(cli.command) {
         Ok(verdict) => verdict.into(),
         Err(error) => {
-            terminal::say(&format!("error: {}", error.chain()));
+            // Paths in errors of the host are below the root of the tree.
+            let place = place.filter(|_| matches!(error, CliError::Transaction(_))).unwrap_or_default();
+            terminal::say(&format!("error: {place}{}", error.chain()));
             error.exit_code()
+        }
+    }
+}
+
+impl Command {
+    /// Return the target of a command that has options for it.
+    fn place(&self) -> Option<&TargetArgs> {
+        match self {
+            Self::Plan(args) => Some(&args.place),
+            Self::Apply(args) => Some(&args.place),
+            Self::Status(args) => Some(&args.place),
+            Self::Verify(args) => Some(&args.place),
+            Self::Recover(args) => Some(&args.place),
+            _ => None,
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::cli::CliError;
+use crate::host::facts::boot;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
@@ -10,9 +11,18 @@ use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
 
+/// Open the running host; `None` if it was not booted through OSTree. Fails for other users than root, who can read next to
+/// nothing of it.
+pub(crate) fn running_host_if_any() -> Result<Option<RunningHost>, CliError> {
+    if boot::is_booted_ostree(Path::new("/")) && !rustix::process::geteuid().is_root() {
+        return Err(CliError::NotRoot);
+    }
+    Ok(RunningHost::open()?)
+}
+
 /// Open the running host; fail with wrong usage on a host that was not booted through OSTree.
 pub(crate) fn running_host() -> Result<RunningHost, CliError> {
-    RunningHost::open()?.ok_or_else(|| {
+    running_host_if_any()?.ok_or_else(|| {
         let none =
             "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
         CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))

@@ -15,7 +15,7 @@ use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurp
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::running_host::StagedUpdate;
-use crate::transaction::update::{running_host, sysroot};
+use crate::transaction::update::{running_host, stage, sysroot};
 
 /// Input of an attempt.
 #[derive(Debug, Clone, Copy)]
@@ -63,7 +63,7 @@ impl FirstBootAttempt<'_> {
             RemainingWork::Reboot(StagedUpdate { pending, .. })
                 if reach == FirstBootProgress::AppliedByReboot =>
             {
-                running_host::unstage(&mut *os, &host, &pending)?;
+                stage::unstage(&mut *os, &host, &pending)?;
                 return Err(UpdateError::RebootIneffective(pending.generation().to_owned()).into());
             }
             RemainingWork::Reboot(StagedUpdate { pending, .. }) => {

@@ -6,7 +6,7 @@ use testbed::booted::config::{assert_config, full_config};
 use testbed::booted::host::{Host, confirmed_host};
 
 /// Stages a present commit with `ostree`, as another program would.
-fn stage(host: &Host) -> String {
+pub(crate) fn stage(host: &Host) -> String {
     let commit = host.booted().id().0;
     host.run_ok(["ostree", "admin", "deploy", "--stage", "--os=fedora-coreos", &commit]);
     commit

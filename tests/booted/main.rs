@@ -29,4 +29,6 @@ mod rpm_ostree;
 mod soak;
 mod soft_reboot;
 mod stage_kills;
+mod surface;
+mod unstage;
 mod updates;

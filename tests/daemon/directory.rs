@@ -209,3 +209,27 @@ fn drift_is_reported_until_it_ends_and_stops_updates_unless_forced() {
     agent.wait_for_line("Done rendered-two");
     host.assert_no_drift();
 }
+
+#[test]
+fn commands_refuse_to_work_against_the_source_of_the_daemon() {
+    let host = Host::install(Os::new(1));
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Done rendered-one");
+    let other = host.config(live_config("other").json());
+    let refused = host.run(["flameholder", "apply", "--desired", &other]);
+    assert_eq!(refused.code, Some(75), "{refused:?}");
+    let named = "the daemon of this host follows dir:/run/media/desired.json, which desires rendered-one";
+    assert!(refused.stderr.contains(named), "{refused:?}");
+    // The same config is no conflict.
+    let same = host.config(live_config("one").json());
+    assert_eq!(host.run(["flameholder", "apply", "--desired", &same]).code, Some(0));
+    assert_eq!(host.run(["flameholder", "unstage"]).code, Some(0));
+    let overridden = host.run(["flameholder", "apply", "--desired", &other, "--override-source"]);
+    assert_eq!(overridden.code, Some(0), "{overridden:?}");
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.end(), Some(0));
+    // Without a daemon there is no conflict, although its last report is still there.
+    assert_eq!(host.run(["flameholder", "apply", "--desired", &other]).code, Some(0));
+}

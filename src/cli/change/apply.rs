@@ -28,7 +28,7 @@ const LISTED: usize = 4;
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
-    place: TargetArgs,
+    pub(crate) place: TargetArgs,
     /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input
     #[arg(long, value_name = "FILE")]
     desired: PathBuf,
@@ -167,7 +167,8 @@ pub(crate) fn restored(plan: &Plan, keeps: bool) -> String {
         format!("  {}  {}{kept}\n", drift.path, drift.kind)
     };
     let lines: String = restored.iter().map(line).collect();
-    format!("local changes of managed paths undone, {}:\n{lines}", restored.len())
+    let place = if keeps { "undone" } else { "that the new deployment does not have" };
+    format!("local changes of managed paths {place}, {}:\n{lines}", restored.len())
 }
 
 /// List the parts of a config that were not applied, those that activation applies, and warnings.

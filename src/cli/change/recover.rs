@@ -1,8 +1,6 @@
 //! `flameholder recover`: undo or complete an interrupted change from its journal, and report the pending
 //! generation.
 
-use std::path::Path;
-
 use clap::Args;
 
 use crate::cli::output::terminal::print_text;
@@ -19,7 +17,7 @@ use crate::transaction::update::sysroot;
 #[derive(Debug, Args)]
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
-    place: TargetArgs,
+    pub(crate) place: TargetArgs,
 }
 
 pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
@@ -28,12 +26,9 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
             let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Write)?;
             sysroot::recover(&mut session, path)?
         }
-        None => match (&args.place.root, RunningHost::open()?) {
-            (None, Some(host)) => return on_running(&host),
-            (root, _) => {
-                let root = Root::open(root.as_deref().unwrap_or(Path::new("/")))?;
-                interrupted::recover(&LockedRoot::lock(&root)?)?
-            }
+        None => match &args.place.root {
+            None => return on_running(&session::running_host()?),
+            Some(root) => interrupted::recover(&LockedRoot::lock(&Root::open(root)?)?)?,
         },
     };
     print_text(&summary(&recovered))?;
@@ -41,8 +36,10 @@ pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
 }
 
 fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
-    let text = match pending_deployment::recover_pending(&host.lock()?, &mut session::open_running)? {
-        PendingRecovery::Nothing => "nothing is pending, and no change was interrupted\n".to_owned(),
+    let locked = host.lock()?;
+    let recovered = interrupted::recover(&locked)?;
+    let text = match pending_deployment::recover_pending(&locked, &mut session::open_running)? {
+        PendingRecovery::Nothing => "nothing is pending\n".to_owned(),
         PendingRecovery::AwaitsReboot(pending) => format!("generation {} is staged\n", pending.generation()),
         PendingRecovery::AwaitsFullReboot(pending) => format!(
             "generation {} is finalized and boots with the next full reboot: systemctl reboot\n",
@@ -78,7 +75,7 @@ fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
             )
         }
     };
-    print_text(&text)?;
+    print_text(&(summary(&recovered) + &text))?;
     Ok(CommandOutcome::Success)
 }
 

@@ -1,16 +1,13 @@
 //! `flameholder retry`: release the blocked target.
 
-use std::path::Path;
-
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome};
-use crate::host::{LockedRoot, Root};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::transaction::TransactionError;
 use crate::transaction::state::blocked;
 
 pub(crate) fn run() -> Result<CommandOutcome, CliError> {
-    let root = Root::open(Path::new("/"))?;
-    let root = LockedRoot::lock(&root)?;
+    let host = session::running_host()?;
+    let root = host.lock()?;
     // One that cannot be read is set aside, with a warning, and no longer blocks.
     let text = match blocked::load_or_set_aside(&root).map_err(TransactionError::from)? {
         None => "no target is blocked\n".to_owned(),

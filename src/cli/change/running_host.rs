@@ -26,7 +26,7 @@ use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::state::status_files;
+use crate::transaction::state::{pending, status_files};
 use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
 use crate::transaction::update::running_host::StagedUpdate;
@@ -65,7 +65,11 @@ pub(crate) fn apply(
         RemainingWork::Nothing => {
             let record = CurrentState::load_record(&locked).map_err(TransactionError::from)?;
             let generation = record.map(|record| record.generation).unwrap_or_default();
-            print_text(&format!("nothing to do: {name} is applied already (generation {generation})\n"))?;
+            let is_unconfirmed = pending::load(locked.as_root())
+                .is_ok_and(|pending| pending.is_some_and(|pending| *pending.generation() == generation));
+            let so_far = if is_unconfirmed { "; its boot check has not passed yet" } else { "" };
+            let applied = format!("{name} is applied already (generation {generation}{so_far})");
+            print_text(&format!("nothing to do: {applied}\n"))?;
             Ok(CommandOutcome::Success)
         }
         RemainingWork::Live(update) => {

@@ -10,7 +10,7 @@ use crate::os::OsError;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::update::running_host::{UnstageResult, discard_staged};
+use crate::transaction::update::stage::{UnstageResult, discard_staged};
 
 #[derive(Debug, Args)]
 pub(crate) struct UnstageArgs {

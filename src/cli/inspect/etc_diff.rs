@@ -8,7 +8,7 @@ use crate::cli::input::print_json;
 use crate::cli::inspect::status_text::short_commit;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
-use crate::cli::{CliError, CommandOutcome, OutputFormat};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, session};
 use crate::core::etc_merge::{LostPart, MergeFindings, MergeItem, MergeRefusal, display_path};
 use crate::core::values::tree::ChangeKind;
 use crate::os::DeploymentId;
@@ -33,7 +33,10 @@ pub(crate) struct EtcDiffArgs {
 }
 
 pub(crate) fn run(args: &EtcDiffArgs) -> Result<CommandOutcome, CliError> {
-    let sysroot = args.sysroot.clone().unwrap_or_else(|| PathBuf::from("/"));
+    let sysroot = match &args.sysroot {
+        Some(sysroot) => sysroot.clone(),
+        None => session::running_host().map(|_| PathBuf::from("/"))?,
+    };
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, &sysroot, SysrootAccess::Read)?;
     let diff = etc_merge::diff(&mut session, &sysroot, args.to.as_deref())?;
     match args.output {

@@ -10,24 +10,26 @@ use crate::cli::inspect::plan_text;
 use crate::cli::inspect::plan_text::PlanAudience;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::print_styled;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs, session};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
-use crate::host::{Root, RunningHost};
+use crate::core::state::blocked::BlockedTarget;
+use crate::host::Root;
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::plan::PlanDocument;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::blocked;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::update::{offline_sysroot, plain_tree};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
-    place: TargetArgs,
+    pub(crate) place: TargetArgs,
     /// The current config, compared instead of the one that was applied last
     #[arg(long, value_name = "FILE")]
     current: Option<PathBuf>,
@@ -124,7 +126,7 @@ fn on_running(
     desired: &DecodedConfig,
     args: &PlanArgs,
 ) -> Result<(Plan, Option<DecodedConfig>), CliError> {
-    let running = if asked.is_none() { RunningHost::open()? } else { None };
+    let running = if asked.is_none() { session::running_host_if_any()? } else { None };
     let Some(host) = running else {
         let before = asked.as_ref().map(|configuration| &configuration.host);
         let plan = Plan::between(before, &desired.host, args.profile.into())
@@ -132,7 +134,13 @@ fn on_running(
         return Ok((plan, asked));
     };
     let mut session = args.os_backend.opener()(SysrootAccess::Read)?;
-    on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)
+    let (mut plan, before) = on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)?;
+    let blocked = blocked::load(&host.root).unwrap_or_default();
+    if let Some(blocked) = blocked.filter(|blocked| blocked.config_hash == desired.config_hash()) {
+        let BlockedTarget { config, reason, .. } = blocked;
+        plan.warnings.push(format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
+    }
+    Ok((plan, before))
 }
 
 fn on_sysroot(

@@ -42,7 +42,7 @@ const REPORTS: &str = "/run/flameholder";
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    place: TargetArgs,
+    pub(crate) place: TargetArgs,
     /// Notation of the status
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: OutputFormat,
@@ -61,10 +61,7 @@ pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot, None)?,
         (Some(root), None) => of_tree(root)?,
-        (None, None) => match RunningHost::open()? {
-            Some(host) => of_running(&host)?,
-            None => of_tree(Path::new("/"))?,
-        },
+        (None, None) => of_running(&session::running_host()?)?,
     };
     print(document, args.output, show_contents)?;
     // The status is true without the settings, but what follows from them is not.

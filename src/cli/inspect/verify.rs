@@ -1,7 +1,7 @@
 //! `flameholder verify`: compare the disk with the record of the applied generation, and repair drift in a
 //! tree.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Args;
 
@@ -12,7 +12,7 @@ use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::{Drift, DriftFinding};
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::host::facts::tree_facts::TreeScope;
-use crate::host::{LockedRoot, Root, RunningHost};
+use crate::host::{LockedRoot, Root};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::verify::VerifyDocument;
@@ -23,7 +23,7 @@ use crate::transaction::update::sysroot;
 #[derive(Debug, Args)]
 pub(crate) struct VerifyArgs {
     #[command(flatten)]
-    place: TargetArgs,
+    pub(crate) place: TargetArgs,
     /// Repair drift of paths whose drift policy is `repair`, and report the rest
     #[arg(long, requires = "root", conflicts_with = "sysroot")]
     repair: bool,
@@ -37,12 +37,12 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(root), None) if args.repair => repair(&LockedRoot::lock(&open_to_change(root)?)?)?,
         (root, None) => {
-            if let (None, Some(host)) = (root, RunningHost::open()?) {
+            let Some(path) = root else {
+                let host = session::running_host()?;
                 let mut session = session::open_running(SysrootAccess::Read)?;
                 return finish(&sysroot::verify_running(&mut *session, &host)?, args);
-            }
-            let path = root.clone().unwrap_or_else(|| PathBuf::from("/"));
-            verify(&Root::open(&path)?, TreeScope::Everything)?
+            };
+            verify(&Root::open(path)?, TreeScope::Everything)?
         }
     };
     finish(&verified, args)

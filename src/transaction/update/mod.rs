@@ -14,5 +14,5 @@ pub(crate) mod rollback_pin;
 pub mod running_host;
 pub(crate) mod shipped_links;
 pub mod space;
-pub(crate) mod stage;
+pub mod stage;
 pub mod sysroot;

@@ -20,6 +20,7 @@ use crate::host::{HostError, LockedHost, Root, RunningHost};
 use crate::os::{Deployment, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
+use crate::transaction::state::blocked;
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::update::error::UpdateError;
@@ -61,10 +62,22 @@ pub fn previous_generation(
                 }
                 None => then,
             };
+            ensure_not_blocked(host, &record)?;
             return Ok(PreviousGeneration { deployment, record, configuration });
         }
     }
     Err(UpdateError::NoPreviousGeneration(stateroot.clone()).into())
+}
+
+/// Fail if the config of the previous generation is blocked: it failed its boot check, or was rolled back from.
+fn ensure_not_blocked(host: &RunningHost, record: &GenerationRecord) -> Result<(), TransactionError> {
+    // One that cannot be read blocks nothing.
+    match blocked::load(&host.root).unwrap_or_default() {
+        Some(held) if held.config_hash == record.config_hash => {
+            Err(UpdateError::Blocked(Box::new(held)).into())
+        }
+        _ => Ok(()),
+    }
 }
 
 /// List paths, relative to `/etc`, that keep their current content although the previous deployment has

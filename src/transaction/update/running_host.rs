@@ -2,16 +2,16 @@
 //! deployment receives its configuration at shutdown.
 
 use super::live_update::LiveUpdate;
-use super::{extensions, interrupted_request, rollback_pin, stage, sysroot};
+use super::{extensions, interrupted_request, stage, sysroot};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::booted_state::PendingOutcome;
-use crate::core::state::pending::{PENDING, PendingGeneration};
+use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::chain;
 use crate::host::{LockedHost, LockedRoot};
 use crate::os::protocol::SysrootAccess;
-use crate::os::{DeploymentId, ImportedCommit, OsError, Sysroot};
+use crate::os::{ImportedCommit, OsError, Sysroot};
 use crate::transaction::engine::policy_labels;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::etc_merge;
@@ -121,7 +121,7 @@ fn import_failed(
 
 /// Remove the request to rpm-ostreed: its result is known. It stays while its deployment is still staged, which the next
 /// command discards by it.
-fn end_request(host: &LockedHost<'_>, os: &mut dyn Sysroot) {
+pub(crate) fn end_request(host: &LockedHost<'_>, os: &mut dyn Sysroot) {
     let is_over = matches!(stage::staged_deployment(os), Ok(None));
     if is_over && let Err(error) = rpm_ostree_request::remove_request(host) {
         log::warn!("{}", chain(&error));
@@ -286,8 +286,12 @@ fn staged_pending(
         return Ok(Some(pending.clone()));
     }
     stage::ensure_none_staged(os, host)?;
-    if let Some(FoundPending { outcome, .. }) = found {
-        log::info!(outcome:? = outcome; "replacing the pending record {PENDING}");
+    if let Some(FoundPending { pending, .. }) = found {
+        log::info!(
+            "dropping the pending generation {} of {}",
+            pending.generation(),
+            pending.staged.record.config
+        );
         pending::remove(host.as_root())?;
     }
     Ok(None)
@@ -321,62 +325,9 @@ fn keep_or_unstage(
 ) -> Result<Option<Box<PendingGeneration>>, TransactionError> {
     match waits {
         Some(pending) if is_same(&pending, target, digest) => Ok(Some(Box::new(pending))),
-        Some(pending) => unstage(os, host, &pending).map(|()| None),
+        Some(pending) => stage::unstage(os, host, &pending).map(|()| None),
         None => Ok(None),
     }
-}
-
-/// Discard a staged generation. The pending record goes first: without it, the deployment is never
-/// finalized.
-pub fn unstage(
-    os: &mut dyn Sysroot,
-    host: &LockedHost<'_>,
-    pending: &PendingGeneration,
-) -> Result<(), TransactionError> {
-    pending::remove(host.as_root())?;
-    os.unstage(&pending.staged.deployment.id())?;
-    rollback_pin::release_pin(os, host)
-}
-
-/// Result of discarding the staged deployment.
-#[derive(Debug)]
-pub enum UnstageResult {
-    /// No deployment is staged.
-    Nothing,
-    /// This generation was staged.
-    Generation(Box<PendingGeneration>),
-    /// A deployment without a pending generation was staged: another program's, or a leftover.
-    Other(DeploymentId),
-}
-
-/// Discard the staged deployment, with the pending record, the objects and the ref of its generation. Fails for another
-/// program's deployment, unless `takes_foreign`.
-pub fn discard_staged(
-    os: &mut dyn Sysroot,
-    host: &LockedHost<'_>,
-    takes_foreign: bool,
-) -> Result<UnstageResult, TransactionError> {
-    interrupted::recover_first(host)?;
-    extensions::remove(host)?;
-    let Some(deployment) = stage::staged_deployment(os)? else { return Ok(UnstageResult::Nothing) };
-    let pending = pending::load_or_set_aside(host.as_root())?;
-    let result = match pending.filter(|pending| stage::is_pending(&deployment, pending)) {
-        Some(pending) => {
-            unstage(os, host, &pending)?;
-            UnstageResult::Generation(Box::new(pending))
-        }
-        None if takes_foreign => {
-            os.unstage(&deployment.id)?;
-            UnstageResult::Other(deployment.id)
-        }
-        None => {
-            stage::ensure_none_staged(os, host)?;
-            UnstageResult::Other(deployment.id)
-        }
-    };
-    end_request(host, os);
-    sysroot::clean_up(os, host);
-    Ok(result)
 }
 
 /// Discard the generation that was staged in this boot, because the current config is the desired one.
@@ -388,7 +339,7 @@ pub fn unstage_leftover(host: &LockedHost<'_>, open: SysrootOpener<'_>) -> Resul
     }
     let mut os = open(SysrootAccess::Stage)?;
     if let Some(pending) = staged_pending(host, &mut *os, Some(&found))? {
-        unstage(&mut *os, host, &pending)?;
+        stage::unstage(&mut *os, host, &pending)?;
         sysroot::clean_up(&mut *os, host);
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use super::offline_sysroot::{deploy_request, deployment_record};
-use super::{finalize, space};
+use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
 use crate::core::config::host_config::HostConfig;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
@@ -28,7 +28,7 @@ use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarg
 use crate::transaction::plan::{tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::state::{objects, pending, record, rpm_ostree_request};
+use crate::transaction::state::{interrupted, objects, pending, record, rpm_ostree_request};
 
 /// Stage the next generation. No deployment is staged before.
 pub(crate) fn stage_generation(
@@ -189,6 +189,59 @@ pub(crate) fn restage(
         .and_then(|()| Ok(pending::write_staged(host.as_root(), &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
     Ok(PendingGeneration::new(intent))
+}
+
+/// Discard a staged generation. The pending record goes first: without it, the deployment is never
+/// finalized.
+pub fn unstage(
+    os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
+    pending: &PendingGeneration,
+) -> Result<(), TransactionError> {
+    pending::remove(host.as_root())?;
+    os.unstage(&pending.staged.deployment.id())?;
+    rollback_pin::release_pin(os, host)
+}
+
+/// Result of discarding the staged deployment.
+#[derive(Debug)]
+pub enum UnstageResult {
+    /// No deployment is staged.
+    Nothing,
+    /// This generation was staged.
+    Generation(Box<PendingGeneration>),
+    /// A deployment without a pending generation was staged: another program's, or a leftover.
+    Other(DeploymentId),
+}
+
+/// Discard the staged deployment, with the pending record, the objects and the ref of its generation. Fails for another
+/// program's deployment, unless `takes_foreign`.
+pub fn discard_staged(
+    os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
+    takes_foreign: bool,
+) -> Result<UnstageResult, TransactionError> {
+    interrupted::recover_first(host)?;
+    extensions::remove(host)?;
+    let Some(deployment) = staged_deployment(os)? else { return Ok(UnstageResult::Nothing) };
+    let pending = pending::load_or_set_aside(host.as_root())?;
+    let result = match pending.filter(|pending| is_pending(&deployment, pending)) {
+        Some(pending) => {
+            unstage(os, host, &pending)?;
+            UnstageResult::Generation(Box::new(pending))
+        }
+        None if takes_foreign => {
+            os.unstage(&deployment.id)?;
+            UnstageResult::Other(deployment.id)
+        }
+        None => {
+            ensure_none_staged(os, host)?;
+            UnstageResult::Other(deployment.id)
+        }
+    };
+    running_host::end_request(host, os);
+    sysroot::clean_up(os, host);
+    Ok(result)
 }
 
 /// Return the staged deployment, ours or foreign.
