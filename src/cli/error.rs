@@ -54,7 +54,7 @@ pub enum CliError {
         source: std::io::Error,
     },
     /// A config that does not parse or fails validation.
-    #[error("{file} is refused: {source}")]
+    #[error("{}", source.in_file(file))]
     Refused {
         file: String,
         /// Every problem of the file, each with its field.

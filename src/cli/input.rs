@@ -36,7 +36,7 @@ fn load_parsed(
     decode: fn(MachineConfig) -> Result<DecodedConfig, RefusalList>,
 ) -> Result<DecodedConfig, CliError> {
     let bytes = load_document(file)?;
-    let shown = file.display().to_string();
+    let shown = display_name(file);
     let configuration = parse_object(&bytes, &shown).and_then(decode);
     let configuration = configuration.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for key in &configuration.object.ignition.unused {
@@ -73,10 +73,19 @@ fn parse_object(bytes: &[u8], shown: &str) -> Result<MachineConfig, RefusalList>
     Ok(object)
 }
 
+/// Return the name of an input in messages.
+fn display_name(file: &Path) -> String {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
 /// Read a document up to the accepted size. Standard input is cut one byte beyond, where the parser refuses
 /// it.
 pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
-    let failed = |source| CliError::Input { file: file.display().to_string(), source };
+    let failed = |source| CliError::Input { file: display_name(file), source };
+    if file.to_str().is_some_and(|name| name.starts_with("https://") || name.starts_with("http://")) {
+        let reason = "URLs are not supported; save the document, and give the file or `-` for standard input";
+        return Err(CliError::Usage(format!("{}: {reason}", file.display())));
+    }
     let mut bytes = Vec::new();
     let bound = limits::DOCUMENT_BYTES as u64 + 1;
     if file == Path::new("-") {

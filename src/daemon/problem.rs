@@ -16,7 +16,9 @@ pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
         {
             ProblemClass::Configuration
         }
-        (_, TransactionError::Update(UpdateError::Drifted(_))) => ProblemClass::Drift,
+        (_, TransactionError::Update(UpdateError::Drifted(_) | UpdateError::LocalChanges(_))) => {
+            ProblemClass::Drift
+        }
         (RetryClass::Configuration | RetryClass::Repair, _) => ProblemClass::Host,
     };
     DaemonProblem { class, reason: one_line(&error.chain()) }

@@ -369,7 +369,7 @@ fn remove_force_file() {
 fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), TransactionError> {
     match sysroot::verify_running(os, host) {
         Ok(verified) if !verified.blocking_paths().is_empty() => {
-            Err(UpdateError::Drifted(verified.blocking_paths()).into())
+            Err(UpdateError::LocalChanges(verified.blocking_paths()).into())
         }
         // No generation yet, or a foreign deployment: no record to compare with.
         Ok(_)

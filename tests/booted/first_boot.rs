@@ -166,7 +166,7 @@ fn obstacle_is_reported_once_and_retried() {
     let good = host.read_etc("mcs-machine-config-content.json").unwrap();
     let other = good.replace("rendered-one", "rendered-two");
     for (content, expected) in
-        [("{", "mcs-machine-config-content.json: : not valid JSON"), (&other, "rendered-two")]
+        [("{", "mcs-machine-config-content.json:1:1: not valid JSON"), (&other, "rendered-two")]
     {
         host.write_etc("mcs-machine-config-content.json", content);
         let outcome = attempt(&host);

@@ -197,15 +197,36 @@ fn drift_is_reported_until_it_ends_and_stops_updates_unless_forced() {
     host.write_etc("nmstate/openshift/app.yml", "changed");
     agent.wait_for_line("Drifted");
     set_desired_config(&host, live_config("two").json());
-    agent.wait_for_line(
-        "BackingOff rendered-two, on rendered-one: drift right after the configuration was applied",
-    );
+    let line =
+        agent.wait_for_line("BackingOff rendered-two, on rendered-one: managed paths have local changes");
+    assert!(line.contains("/etc/nmstate/openshift/app.yml"), "{line}");
     fs::write(host.path("run/machine-config-daemon-force"), "").unwrap();
     agent.wait_for_line("ShuttingDown rendered-two");
     assert!(!host.path("run/machine-config-daemon-force").exists());
     drop(agent);
     host.reboot();
     let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Done rendered-two");
+    host.assert_no_drift();
+}
+
+#[test]
+fn update_goes_on_as_soon_as_the_drift_in_its_way_is_repaired() {
+    let host = Host::install(Os::new(1));
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Done rendered-one");
+    host.write_etc("nmstate/openshift/app.yml", "changed");
+    agent.wait_for_line("Drifted");
+    set_desired_config(&host, live_config("two").json());
+    // Each attempt that is in vain doubles the wait for the next one.
+    for _ in 0..3 {
+        agent.wait_for_line("BackingOff rendered-two");
+        agent.signal(Signal::SIGHUP);
+    }
+    agent.wait_for_line("BackingOff rendered-two");
+    host.write_etc("nmstate/openshift/app.yml", "one");
     agent.wait_for_line("Done rendered-two");
     host.assert_no_drift();
 }

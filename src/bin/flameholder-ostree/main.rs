@@ -30,10 +30,19 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 
+/// `EX_USAGE`: the command line is wrong.
+const USAGE: u8 = 64;
+
 fn main() -> ExitCode {
     let arguments: Vec<_> = std::env::args_os().skip(1).collect();
     let outcome = match arguments.split_first() {
         Some((word, rest)) if word == read_ahead::RELAY => read_ahead::relay::run(rest),
+        Some(_) => {
+            eprintln!(
+                "flameholder-ostree is called by flameholder alone and has no options; see flameholder(8)"
+            );
+            return ExitCode::from(USAGE);
+        }
         _ => run().map(|()| ExitCode::SUCCESS),
     };
     match outcome {

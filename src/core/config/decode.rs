@@ -109,7 +109,7 @@ struct Decoding {
 }
 
 impl Decoding {
-    fn refuse(&mut self, field: impl Into<String>, reason: impl Into<String>) {
+    fn refuse(&mut self, field: impl AsRef<str>, reason: impl AsRef<str>) {
         self.refused.push(Refusal::new(field, reason));
     }
 

@@ -7,7 +7,7 @@ use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
 use crate::core::values::limits;
-use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::refusal::{Refusal, RefusalList, TextPlace};
 
 /// Characters that a refusal shows of a key above the limit.
 const SHOWN: usize = 40;
@@ -36,7 +36,12 @@ fn parse_json(text: &str) -> Result<Value, RefusalList> {
     let parsed = Strict(&findings)
         .deserialize(&mut deserializer)
         .and_then(|value| deserializer.end().map(|()| value))
-        .map_err(|error| format!("not valid JSON: {error}"));
+        .map_err(|error| {
+            let place = TextPlace { line: error.line() as u64, column: error.column() as u64 };
+            let (text, suffix) =
+                (error.to_string(), format!(" at line {} column {}", place.line, place.column));
+            RefusalList::at(Some(place), format!("not valid JSON: {}", text.trim_end_matches(&suffix)))
+        });
     findings.refuse_or(parsed)
 }
 
@@ -54,8 +59,20 @@ fn parse_yaml(text: &str) -> Result<Value, RefusalList> {
     let parsed = serde_saphyr::with_deserializer_from_str_with_options(text, options, |yaml| {
         Strict(&findings).deserialize(yaml)
     })
-    .map_err(|error| format!("not valid YAML: {error}"));
+    .map_err(|error| invalid_yaml(&error));
     findings.refuse_or(parsed)
+}
+
+/// Describe an error of the YAML parser in words that do not speak of its options.
+fn invalid_yaml(error: &serde_saphyr::Error) -> RefusalList {
+    let place = error.location().map(|at| TextPlace { line: at.line(), column: at.column() });
+    if let serde_saphyr::Error::DuplicateMappingKey { key, .. } = error {
+        let key = key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default();
+        return RefusalList::at(place, format!("duplicate key{key}"));
+    }
+    let text = error.to_string();
+    let suffix = place.map(|at| format!(" at line {}, column {}", at.line, at.column)).unwrap_or_default();
+    RefusalList::at(place, format!("not valid YAML: {}", text.trim_end_matches(&suffix)))
 }
 
 /// Step from a value to one in it.
@@ -139,9 +156,9 @@ impl Findings {
 
     /// Return the value if nothing was refused. A syntax error is the only refusal, because the parser may
     /// have been wrong about the places before it.
-    fn refuse_or(self, parsed: Result<Value, String>) -> Result<Value, RefusalList> {
+    fn refuse_or(self, parsed: Result<Value, RefusalList>) -> Result<Value, RefusalList> {
         match parsed {
-            Err(error) if !self.is_stopped.get() => Err(RefusalList::one("", error)),
+            Err(error) if !self.is_stopped.get() => Err(error),
             parsed => RefusalList::or(self.refusals.into_inner(), parsed.unwrap_or_default()),
         }
     }

@@ -127,10 +127,14 @@ fn all_of(document: Value) -> Result<Vec<MachineConfig>, RefusalList> {
 pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, RefusalList> {
     let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != KIND {
-        return Err(RefusalList::one(
-            format!("{prefix}kind"),
-            format!("`{}` is not a {KIND}", shortened(text("kind"))),
-        ));
+        let reason = match (text("kind"), document.get("variant")) {
+            ("", Some(_)) => {
+                "the document is a Butane config, not a MachineConfig; translate it with `butane`".to_owned()
+            }
+            ("", None) => format!("the object has no kind; a {KIND} is expected"),
+            (kind, _) => format!("`{}` is not a {KIND}", shortened(kind)),
+        };
+        return Err(RefusalList::one(format!("{prefix}kind"), reason));
     }
     if text("apiVersion") != API_VERSION {
         return Err(RefusalList::one(

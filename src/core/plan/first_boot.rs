@@ -16,7 +16,7 @@ use crate::core::config::policy::DisruptionPolicy;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CONTENT, ENCAPSULATED};
-use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::refusal::{Refusal, RefusalList, TextPlace};
 
 /// Preset file in which Ignition lists units to enable. Ignition has enabled them by now, and later configs
 /// may disable them.
@@ -58,7 +58,13 @@ pub fn configuration(encapsulated: &[u8], content: Option<&[u8]>) -> Result<Valu
 
 fn named(parsed: Result<MachineConfig, RefusalList>, file: &str) -> Result<MachineConfig, RefusalList> {
     parsed.map_err(|refusals| {
-        let named = |refusal: &Refusal| Refusal::new(format!("{file}: {}", refusal.field), &refusal.reason);
+        let named = |refusal: &Refusal| match (&refusal.place, refusal.field.as_str()) {
+            (Some(TextPlace { line, column }), _) => {
+                Refusal::new(format!("{file}:{line}:{column}"), &refusal.reason)
+            }
+            (None, "") => Refusal::new(file, &refusal.reason),
+            (None, field) => Refusal::new(format!("{file}: {field}"), &refusal.reason),
+        };
         let refused: Vec<Refusal> = refusals.as_slice().iter().map(named).collect();
         RefusalList::or(refused, ()).err().unwrap_or(refusals)
     })

@@ -5,6 +5,8 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::values::foreign_text::{harmless, harmless_line};
+
 /// One error in a document, or one change that cannot be made in place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Refusal {
@@ -13,11 +15,24 @@ pub struct Refusal {
     /// One sentence: the error and, where it helps, the accepted values.
     #[schemars(length(min = 1))]
     pub reason: String,
+    /// Place in the text of the document, where the parser knows it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<TextPlace>,
+}
+
+/// Place in a text; both numbers count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub struct TextPlace {
+    pub line: u64,
+    /// Character in the line.
+    pub column: u64,
 }
 
 impl Refusal {
-    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into() }
+    /// Create a refusal. Keys of the document are part of a field: characters that steer a terminal are replaced.
+    pub fn new(field: impl AsRef<str>, reason: impl AsRef<str>) -> Self {
+        let field = harmless_line(field.as_ref()).into_owned();
+        Self { field, reason: harmless(reason.as_ref()).into_owned(), place: None }
     }
 }
 
@@ -40,8 +55,24 @@ const LISTED: usize = 20;
 
 impl RefusalList {
     /// A document refused for a single reason.
-    pub fn one(field: impl Into<String>, reason: impl Into<String>) -> Self {
+    pub fn one(field: impl AsRef<str>, reason: impl AsRef<str>) -> Self {
         Self(vec![Refusal::new(field, reason)])
+    }
+
+    /// A document whose text is wrong at this place.
+    pub fn at(place: Option<TextPlace>, reason: impl AsRef<str>) -> Self {
+        Self(vec![Refusal { place, ..Refusal::new("", reason) }])
+    }
+
+    /// Describe the refusals of the document in `file`, so that an editor finds the place: `FILE:LINE:COLUMN: …`.
+    #[must_use]
+    pub fn in_file(&self, file: &str) -> String {
+        match self.0.as_slice() {
+            [Refusal { place: Some(TextPlace { line, column }), reason, .. }] => {
+                format!("{file}:{line}:{column}: {reason}")
+            }
+            _ => format!("{file} is refused: {self}"),
+        }
     }
 
     /// The refusals in the order found.

@@ -119,13 +119,7 @@ impl McdMetrics {
     /// Set the state of the Node's annotation: an error lasts until the node is `Done`.
     fn set_state(&self, after: &Lifecycle, now: f64) {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_degraded = matches!(*published, "Degraded" | "Unreconcilable");
-        let state = match annotations::degraded_state(after) {
-            _ if after.phase == DaemonPhase::Done => "Done",
-            Some((state, _)) => state,
-            None if annotations::is_at_work(&after.phase) && !is_degraded => "Working",
-            None => return,
-        };
+        let Some((state, _)) = annotations::node_state(after, &published) else { return };
         *published = state;
         let class = class(&after.phase);
         let labels = [("state", state.to_owned()), ("reason", class.to_owned())];

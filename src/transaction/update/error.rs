@@ -60,6 +60,12 @@ pub enum UpdateError {
     /// Another program changes applied paths, or settings such as `umask` or a filesystem do not keep them.
     #[error("drift right after the configuration was applied: {}; see `flameholder verify`", .0.join(", "))]
     Drifted(Vec<String>),
+    /// The host has drifted before an update, which would undo the local changes.
+    #[error(
+        "managed paths have local changes, which the update would undo: {}; restore them (`flameholder verify` shows how they differ), or apply over them: `touch /run/machine-config-daemon-force`",
+        .0.join(", ")
+    )]
+    LocalChanges(Vec<String>),
     #[error(transparent)]
     Namespace(#[from] NamespaceError),
     /// A reboot for this generation left differences that only a reboot can remove: another one would end
@@ -86,6 +92,7 @@ impl UpdateError {
             | Self::NoPreviousDeployment(_)
             | Self::NoPreviousGeneration(_)
             | Self::Drifted(_)
+            | Self::LocalChanges(_)
             | Self::Namespace(_)
             | Self::RebootIneffective(_) => RetryClass::Repair,
         }

@@ -36,7 +36,7 @@ const WAYS: [(&str, WayOut); 14] = [
     ("free some space", WayOut::TryAgain),
     ("no space left", WayOut::TryAgain),
     ("apply the generation's configuration again", WayOut::ApplyCurrent),
-    ("reboot into it, or discard it with `ostree admin undeploy 0`", WayOut::LeaveStaged),
+    ("reboot into it, or discard it with `flameholder unstage --force`", WayOut::LeaveStaged),
     ("wait until it has finished", WayOut::TryAgain),
     ("try again when it is done", WayOut::TryAgain),
     ("restore it, or remove", WayOut::RestoreConfig),
@@ -88,7 +88,7 @@ pub(super) fn bring_back(run: &mut SoakRun) -> Checked {
         let config = run.new_config(ConfigKind::Healthy);
         let outcome = run.apply(&config, None, None)?;
         last.clone_from(&outcome.stderr);
-        if outcome.stderr.contains("rebooting: ") {
+        if outcome.stdout.contains("reboot to activate: ") {
             run.reboot(None)?;
             if run.booted_text().as_ref() == Some(&config.text) && !run.is_unconfirmed() {
                 return ensure_no_drift(run);
@@ -116,7 +116,7 @@ fn take(run: &mut SoakRun, way: WayOut, named: &Outcome) -> Checked {
         WayOut::Retry => drop(run.command(None, &["retry"])?),
         WayOut::CheckBoot => drop(run.command(None, &["confirm-boot"])?),
         WayOut::LeaveStaged if run.count.is_multiple_of(2) => run.reboot(None)?,
-        WayOut::LeaveStaged => drop(run.host.run_ok(["ostree", "admin", "undeploy", "0"])),
+        WayOut::LeaveStaged => drop(run.host.run_ok(["flameholder", "unstage", "--force"])),
         WayOut::RestoreConfig => run.restore_current_config(),
         WayOut::RemoveObject => {
             let object = named.stderr.split("/var/").find(|part| part.contains("/objects/")).unwrap();

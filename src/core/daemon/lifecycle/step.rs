@@ -62,10 +62,20 @@ impl Lifecycle {
             }
             (DaemonPhase::Uncordoning { .. }, DaemonEvent::Uncordoned) => self.done(),
             (_, DaemonEvent::TimerExpired) => self.timer_expired(),
-            (DaemonPhase::Done | DaemonPhase::Drifted { .. }, DaemonEvent::FilesChanged) => {
-                self.enter(DaemonPhase::Verifying)
-            }
+            (_, DaemonEvent::FilesChanged) => self.files_changed(),
             (_, DaemonEvent::StateChanged) => self.state_changed(),
+            _ => self.stay(),
+        }
+    }
+
+    /// Verify the host after a change of managed files. An update that drift was in the way of is tried again: the drift may
+    /// be repaired.
+    fn files_changed(self) -> Step {
+        match &self.phase {
+            DaemonPhase::Done | DaemonPhase::Drifted { .. } => self.enter(DaemonPhase::Verifying),
+            DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Drift => {
+                self.enter(DaemonPhase::Observing)
+            }
             _ => self.stay(),
         }
     }

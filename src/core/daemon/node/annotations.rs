@@ -36,6 +36,10 @@ pub const NO_DESIRED_CONFIG: &str = "this host has no record of an applied confi
     machine-config-daemon configured, or `flameholder firstboot` on one that only Ignition configured";
 
 const REBOOTING: &str = "Rebooting";
+/// State of a node that an operator must repair.
+pub const DEGRADED: &str = "Degraded";
+/// State of a node whose desired config cannot be applied to it.
+const UNRECONCILABLE: &str = "Unreconcilable";
 /// Topology in which a node is never drained.
 const SINGLE: &str = "SingleReplica";
 /// Maximum length of a reason, in characters.
@@ -116,12 +120,11 @@ pub fn annotation_changes(
     if *phase != DaemonPhase::Observing && node.get(FINALIZE_FAILURE).map_or("", String::as_str) != in_vain {
         set(FINALIZE_FAILURE, &truncate_reason(in_vain));
     }
-    let is_degraded = node.get(STATE).is_some_and(|state| state == "Degraded" || state == "Unreconcilable");
-    if let Some((state, reason)) = degraded_state(lifecycle) {
+    if let Some((state, reason)) = node_state(lifecycle, node.get(STATE).map_or("", String::as_str)) {
         set(STATE, state);
-        set(REASON, &truncate_reason(&reason));
-    } else if is_at_work(phase) && !is_degraded {
-        set(STATE, "Working");
+        if let Some(reason) = reason {
+            set(REASON, &truncate_reason(&reason));
+        }
     }
     match phase {
         DaemonPhase::Draining { target, .. } if !is_single_node(node) => set(DESIRED_DRAIN, &drain(target)),
@@ -164,8 +167,6 @@ fn current_config_changes(
             desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
         }
         DaemonPhase::Done => {
-            set(STATE, "Done");
-            set(REASON, "");
             set(CURRENT_CONFIG, current.config.as_str());
             if !node.contains_key(DESIRED_CONFIG) {
                 set(DESIRED_CONFIG, current.config.as_str());
@@ -194,9 +195,42 @@ pub fn is_at_work(phase: &DaemonPhase) -> bool {
     )
 }
 
-/// Return the degraded state and its reason, if the phase's problem must be reported to the cluster.
+/// Return the state of the node after `published`, and its reason if that changes; `None` if the state stays. Annotation
+/// and metric have it from here. A degraded state lasts until the node is `Done`, with the reason of the latest attempt.
 #[must_use]
-pub fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
+pub fn node_state(lifecycle: &Lifecycle, published: &str) -> Option<(&'static str, Option<String>)> {
+    let phase = &lifecycle.phase;
+    if *phase == DaemonPhase::Done {
+        return Some(("Done", Some(String::new())));
+    }
+    if let Some((state, reason)) = degraded_state(lifecycle) {
+        return Some((state, Some(reason)));
+    }
+    match phase {
+        DaemonPhase::BackingOff { problem } if is_degraded(published) => {
+            Some((state_of(phase), Some(problem.reason.clone())))
+        }
+        _ if is_at_work(phase) && !is_degraded(published) => Some(("Working", None)),
+        _ => None,
+    }
+}
+
+/// Return true for the states of a node that does not get where it should.
+#[must_use]
+pub fn is_degraded(state: &str) -> bool {
+    state == DEGRADED || state == UNRECONCILABLE
+}
+
+/// Return the degraded state of a phase.
+fn state_of(phase: &DaemonPhase) -> &'static str {
+    match phase {
+        DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => UNRECONCILABLE,
+        _ => DEGRADED,
+    }
+}
+
+/// Return the degraded state and its reason, if the phase's problem must be reported to the cluster.
+fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
     let phase = &lifecycle.phase;
     let is_told = match phase {
         DaemonPhase::BackingOff { problem } => problem.class.is_reported_after(lifecycle.failures),
@@ -204,13 +238,7 @@ pub fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
         DaemonPhase::RollingBack { .. } | DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
         _ => false,
     };
-    let state = match phase {
-        DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => {
-            "Unreconcilable"
-        }
-        _ => "Degraded",
-    };
-    phase.reason().filter(|_| is_told).map(|reason| (state, reason))
+    phase.reason().filter(|_| is_told).map(|reason| (state_of(phase), reason))
 }
 
 fn truncate_reason(reason: &str) -> String {
@@ -288,7 +316,13 @@ mod tests {
             |class| DaemonPhase::BackingOff { problem: DaemonProblem { class, reason: "y".repeat(3000) } };
         let unreconcilable = written(waiting(ProblemClass::Configuration), degraded);
         assert_eq!(unreconcilable, [set("reason", &"y".repeat(2000)), set("state", "Unreconcilable")]);
-        assert_eq!(written(waiting(ProblemClass::Transient), degraded), []);
+        // The reason is that of the latest attempt, also before a transient problem would be told.
+        let transient = written(waiting(ProblemClass::Transient), degraded);
+        assert_eq!(transient, [set("reason", &"y".repeat(2000))]);
+        let unreconcilable: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (STATE, "Unreconcilable")];
+        let transient = written(waiting(ProblemClass::Transient), unreconcilable);
+        assert_eq!(transient, [set("reason", &"y".repeat(2000)), set("state", "Degraded")]);
+        assert_eq!(written(waiting(ProblemClass::Transient), &[(CURRENT_CONFIG, "a")]), []);
     }
 
     #[test]

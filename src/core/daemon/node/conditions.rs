@@ -5,7 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::annotations::degraded_state;
+use super::annotations;
+use super::annotations::{is_degraded, node_state};
 use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
 use crate::core::values::foreign_text::harmless_line;
 
@@ -164,18 +165,19 @@ impl History<'_> {
     }
 
     fn record(&mut self, lifecycle: &Lifecycle) {
-        match degraded_state(lifecycle) {
-            Some((_, reason)) => {
+        let published = if self.is(DEGRADED, TRUE) { annotations::DEGRADED } else { "" };
+        match node_state(lifecycle, published) {
+            Some((state, Some(reason))) if is_degraded(state) => {
                 // MCO's controllers count an updated node before they look whether it is degraded.
                 if self.is(UPDATED, TRUE) {
                     self.set_updated(FALSE, &not_updated(lifecycle));
                 }
                 self.set(DEGRADED, TRUE, DEGRADED, &reason);
             }
-            None if lifecycle.phase == DaemonPhase::Done && !self.is(DEGRADED, FALSE) => {
+            _ if lifecycle.phase == DaemonPhase::Done && !self.is(DEGRADED, FALSE) => {
                 self.set(DEGRADED, FALSE, DEGRADED, "the node is healthy");
             }
-            None => {}
+            _ => {}
         }
         match &lifecycle.phase {
             DaemonPhase::Preparing { target } => {
