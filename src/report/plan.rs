@@ -39,8 +39,8 @@ pub struct PlanDocument<'a> {
     /// Actions after the change, in order. `None` stands alone: no difference needs another one.
     #[schemars(length(min = 1))]
     actions: Vec<ActionItem<'a>>,
-    /// True if the plan is one of a plain tree, or of two configs without a host: `actions`, `drain` and
-    /// `rebootRequired` then tell what a running host would do, and `apply` does none of it.
+    /// True if the plan is not one of the running host: `actions`, `drain` and `rebootRequired` then tell what a running
+    /// host would do, and `apply` does none of it.
     hypothetical: bool,
     /// True if applying the plan would change the disk or the record of the applied config; drift that it undoes is such
     /// a change.

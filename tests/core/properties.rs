@@ -1,6 +1,9 @@
 //! Properties for arbitrary input: parsers return a value or a refusal, and a plan from a config to itself is
 //! empty.
 
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
 use flameholder::core::config::contents::ContentsDecoder;
 use flameholder::core::config::host_config::HostConfig;
 use flameholder::core::config::{decode, document, machine_config};
@@ -8,8 +11,11 @@ use flameholder::core::plan::Plan;
 use flameholder::core::plan::diff::ConfigDiff;
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::profile::Profile;
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use testbed::model::document::data_url;
 
 /// Any JSON, with members of a `MachineConfig` among its keys so that decoding gets past the first levels.
 fn any_json() -> impl Strategy<Value = Value> {
@@ -70,6 +76,20 @@ fn any_host_config() -> impl Strategy<Value = HostConfig> {
     })
 }
 
+/// Encodings of a source: percent encoding, and base64.
+const SOURCE_ENCODINGS: [fn(&[u8]) -> String; 2] = [percent_encoded, data_url];
+
+fn percent_encoded(bytes: &[u8]) -> String {
+    let encoded: String = bytes.iter().map(|byte| format!("%{byte:02X}")).collect();
+    format!("data:,{encoded}")
+}
+
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_a_document_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
@@ -94,9 +114,44 @@ proptest! {
     }
 
     #[test]
-    fn any_source_is_decoded_or_refused(source in ".{0,40}", gzip in any::<bool>()) {
+    fn source_is_decoded_to_the_bytes_that_it_encodes(
+        bytes in prop::collection::vec(any::<u8>(), 0..200),
+        encoding in prop::sample::select(&SOURCE_ENCODINGS),
+        gzip in any::<bool>(),
+    ) {
+        let stored = if gzip { compressed(&bytes) } else { bytes.clone() };
+        let source = encoding(&stored);
         let decoded = ContentsDecoder::default().decode(Some(&source), gzip.then_some("gzip"));
-        prop_assert!(decoded.is_err() || source.is_empty() || source.to_lowercase().starts_with("data:"));
+        prop_assert_eq!(decoded.map_err(|error| error.to_string()), Ok(bytes), "{}", source);
+    }
+
+    #[test]
+    fn source_that_is_no_data_url_is_refused(source in "[^dD\\s].{0,40}", gzip in any::<bool>()) {
+        let decoded = ContentsDecoder::default().decode(Some(&source), gzip.then_some("gzip"));
+        prop_assert!(decoded.is_err(), "{source} is decoded to {decoded:?}");
+    }
+
+    #[test]
+    fn valid_files_are_decoded_as_they_are_written(
+        files in prop::collection::btree_map("/etc/[a-z]{1,8}\\.conf", ("[ -~\n]{0,40}", 0_u32..0o1000), 0..8),
+    ) {
+        let listed: Vec<Value> = files
+            .iter()
+            .map(|(path, (text, mode))| {
+                json!({"path": path, "mode": mode, "contents": {"source": percent_encoded(text.as_bytes())}})
+            })
+            .collect();
+        let object = object(&json!({"files": listed}), &Value::Null, &Value::Null);
+        let decoded = decode::decode(&machine_config::parse(&object).unwrap()).unwrap();
+        let found: BTreeMap<String, (String, u32)> = decoded
+            .files
+            .iter()
+            .map(|(path, file)| {
+                let text = String::from_utf8(file.contents.clone()).unwrap();
+                (path.to_string(), (text, file.mode))
+            })
+            .collect();
+        prop_assert_eq!(found, files);
     }
 
     #[test]

@@ -78,7 +78,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     if let Some(policy) = policy {
         plan.apply_policy(&policy, current.as_ref().map(|configuration| &configuration.host), &desired.host);
     }
-    let is_hypothetical = args.place.sysroot.is_none() && plan.etc.is_none();
+    let TargetArgs { root, sysroot } = &args.place;
+    let is_hypothetical = root.is_some() || sysroot.is_some() || plan.etc.is_none();
     match args.output {
         OutputFormat::Json => print_json(&PlanDocument::of(&plan, is_hypothetical))?,
         OutputFormat::Text => {

@@ -12,15 +12,16 @@ pub struct OsRelease {
 }
 
 impl OsRelease {
-    /// Parse the assignments; lines of another form are ignored.
+    /// Parse the file; lines of another form are ignored.
     #[must_use]
     pub fn parse(text: &str) -> Self {
-        let value = |name: &str| {
-            let mut lines = text.lines().filter_map(|line| line.trim().split_once('='));
-            let found = lines.rfind(|(key, _)| *key == name);
-            found.map(|(_, value)| value.trim_matches(['"', '\'']).to_lowercase()).unwrap_or_default()
-        };
-        Self { id: value("ID"), variant: value("VARIANT_ID"), version: value("VERSION_ID") }
+        let Ok(parsed) = text.parse::<etc_os_release::OsRelease>();
+        let value = |field: Option<&str>| field.unwrap_or_default().to_lowercase();
+        Self {
+            id: value(Some(parsed.id())),
+            variant: value(parsed.variant_id()),
+            version: value(parsed.version_id()),
+        }
     }
 
     /// The `ID` field: `rhcos`, `fedora`.

@@ -10,8 +10,10 @@ use crate::host::fs::path_state::errno_of;
 use crate::host::fs::root::Root;
 
 /// File systems that can hold managed files. Reading others could wait for a server or trigger an automount.
-const LOCAL: [&str; 10] =
-    ["bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "overlay", "tmpfs", "vfat", "xfs"];
+const LOCAL: [&str; 14] = [
+    "9p", "bcachefs", "btrfs", "erofs", "ext2", "ext3", "ext4", "f2fs", "overlay", "tmpfs", "vfat",
+    "virtiofs", "xfs", "zfs",
+];
 
 const MOUNTS: &str = "/proc/self/mountinfo";
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::config::host_config::HostConfig;
+use crate::core::config::host_config::{FileSpec, HostConfig};
 use crate::core::config::settings::{FRAGMENT_DIRECTORIES, Settings, SettingsError};
 use crate::core::values::names::ManagedPath;
 use crate::host::Root;
@@ -20,7 +20,9 @@ pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), Tran
         path.parent().is_some_and(|parent| FRAGMENT_DIRECTORIES.contains(&parent.as_str()))
     };
     let written = desired.files.iter().filter(|(path, _)| is_fragment(path));
-    let written = written.map(|(path, file)| (path.clone(), Some(file.contents.clone())));
+    let text =
+        |file: &FileSpec| [&file.contents].into_iter().chain(&file.append).flatten().copied().collect();
+    let written = written.map(|(path, file)| (path.clone(), Some(text(file))));
     load(root, &written.collect()).map(drop)
 }
 
