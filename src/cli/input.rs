@@ -11,6 +11,7 @@ use crate::cli::output::terminal::{say, write_out};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::{document, machine_config};
 use crate::core::plan::plain_ignition;
+use crate::core::values::foreign_text::escaped_json;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
@@ -116,5 +117,5 @@ pub(crate) fn open_to_change(path: &Path) -> Result<Root, CliError> {
 pub(crate) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
     let mut text = serde_json::to_string_pretty(document).expect("keys of a document are strings");
     text.push('\n');
-    write_out(&text)
+    write_out(&escaped_json(&text))
 }

@@ -371,11 +371,12 @@ fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), Trans
         Ok(verified) if !verified.blocking_paths().is_empty() => {
             Err(UpdateError::LocalChanges(verified.blocking_paths()).into())
         }
-        // No generation yet, or a foreign deployment: no record to compare with.
+        // No generation yet, or a foreign deployment: no record to compare with. Settings that cannot be read may be
+        // mended by the update; the plan of it refuses them otherwise.
         Ok(_)
-        | Err(TransactionError::State(StateError::NoGeneration(_) | StateError::ForeignDeployment(_))) => {
-            Ok(())
-        }
+        | Err(TransactionError::State(
+            StateError::NoGeneration(_) | StateError::ForeignDeployment(_) | StateError::Settings(_),
+        )) => Ok(()),
         Err(error) => Err(error),
     }
 }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::image::redact_credentials;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::os::rpm_ostree::daemon::RpmOstreeError;
@@ -17,7 +18,7 @@ impl RedactedCause {
     /// Redact the message of a tool or library.
     #[must_use]
     pub fn new(text: &str) -> Self {
-        Self(redact_credentials(text.trim()))
+        Self(harmless_line(&redact_credentials(text.trim())).into_owned())
     }
 }
 

@@ -137,7 +137,8 @@ struct PathItem<'a> {
     /// Absolute path on the host.
     path: &'a ManagedPath,
     change: ChangeKind,
-    /// Effect on the path in the tree; null without a tree.
+    /// Effect on the path in the tree; null where that is not known: without a tree, and for a path that is not looked at
+    /// there.
     on_disk: Option<DiskEffect>,
     /// Respects in which the item differs.
     #[schemars(length(min = 1), inner(length(min = 1)))]
@@ -262,7 +263,7 @@ fn paths<'a>(items: &'a BTreeMap<ManagedPath, ChangedItem>, tree: Option<&TreePl
     let item = |(path, changed): (&'a ManagedPath, &'a ChangedItem)| PathItem {
         path,
         change: changed.change,
-        on_disk: tree.map(|tree| tree.effect_on(path)),
+        on_disk: tree.and_then(|tree| tree.effect_on(path)),
         reasons: &changed.reasons,
     };
     items.iter().map(item).collect()

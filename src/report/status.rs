@@ -143,6 +143,8 @@ pub enum PendingState {
     Unlocked,
     /// Staged in an earlier boot, and not finalized at its end.
     Lost,
+    /// Staged in this boot; another program discarded or replaced its deployment.
+    Discarded,
     /// Finalized; another deployment was booted.
     Finalized,
     /// Booted without its configuration.
@@ -154,8 +156,14 @@ pub enum PendingState {
 }
 
 impl PendingState {
-    /// Derive the state in the boot `boot_id` of the deployment `booted`.
-    fn of(pending: &PendingGeneration, boot_id: &BootId, booted: &DeploymentId) -> Self {
+    /// Derive the state in the boot `boot_id` of the deployment `booted`. `is_locked` tells of its staged deployment, if
+    /// that is still there.
+    fn of(
+        pending: &PendingGeneration,
+        boot_id: &BootId,
+        booted: &DeploymentId,
+        is_locked: Option<bool>,
+    ) -> Self {
         if pending.rejected.is_some() {
             Self::Rejected
         } else if pending.booted_in.contains(boot_id) {
@@ -166,19 +174,27 @@ impl PendingState {
             Self::Finalized
         } else if pending.staged.staged_in_boot != *boot_id {
             Self::Lost
-        } else if pending.unlocked_in.as_ref() == Some(boot_id) {
-            Self::Unlocked
         } else {
-            Self::Locked
+            match is_locked {
+                None => Self::Discarded,
+                Some(true) => Self::Locked,
+                Some(false) => Self::Unlocked,
+            }
         }
     }
 }
 
 impl PendingItem {
-    /// Describe a pending generation as seen in the boot `boot_id` of the deployment `booted`.
+    /// Describe a pending generation as seen in the boot `boot_id` of the deployment `booted`. `is_locked` tells of its
+    /// staged deployment, if that is still there.
     #[must_use]
-    pub fn of(pending: &PendingGeneration, boot_id: &BootId, booted: &DeploymentId) -> Self {
-        let state = PendingState::of(pending, boot_id, booted);
+    pub fn of(
+        pending: &PendingGeneration,
+        boot_id: &BootId,
+        booted: &DeploymentId,
+        is_locked: Option<bool>,
+    ) -> Self {
+        let state = PendingState::of(pending, boot_id, booted, is_locked);
         Self {
             generation: pending.generation().to_owned(),
             config: pending.staged.record.config.clone(),

@@ -46,11 +46,11 @@ pub enum DirectoryError {
     #[error("{} has more than {} bytes, the limit of a config", path.display(), limits::DOCUMENT_BYTES)]
     TooLarge { path: PathBuf },
     /// A file that is not a valid config, or files that cannot be merged.
-    #[error("{} is refused: {source}", path.display())]
+    #[error("{}", refusals.in_file(&path.display().to_string()))]
     Refused {
         path: PathBuf,
         /// Every problem of the config, each with its field.
-        source: RefusalList,
+        refusals: RefusalList,
     },
     /// A directory without a config.
     #[error("{} holds no MachineConfig: put a file there whose name ends in .json or .yaml", path.display())]
@@ -68,14 +68,16 @@ fn load(path: &Path) -> Result<MachineConfig, DirectoryError> {
         (None, _) => return Err(DirectoryError::Empty { path: path.to_owned() }),
         (Some(file), true) => {
             let bytes = read(&file)?;
-            machine_config::parse(&bytes).map_err(|source| DirectoryError::Refused { path: file, source })?
+            machine_config::parse(&bytes)
+                .map_err(|refusals| DirectoryError::Refused { path: file, refusals })?
         }
         (Some(last), false) => {
             files.push(last);
             merged(path, &files)?
         }
     };
-    decode::decode(&config).map_err(|source| DirectoryError::Refused { path: path.to_owned(), source })?;
+    decode::decode(&config)
+        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
     Ok(config)
 }
 
@@ -83,11 +85,11 @@ fn merged(path: &Path, files: &[PathBuf]) -> Result<MachineConfig, DirectoryErro
     let mut configs = Vec::new();
     for file in files {
         let parsed = machine_config::parse_all(&read(file)?);
-        configs.extend(parsed.map_err(|source| DirectoryError::Refused { path: file.clone(), source })?);
+        configs.extend(parsed.map_err(|refusals| DirectoryError::Refused { path: file.clone(), refusals })?);
     }
     let pool: PoolName = POOL.parse().expect("constant pool name is valid");
     render(&configs, &pool, &ReleaseImages::default())
-        .map_err(|source| DirectoryError::Refused { path: path.to_owned(), source })
+        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })
 }
 
 /// List the config files at a path, sorted by name.

@@ -11,7 +11,7 @@ use flameholder::core::state::record::GenerationRecord;
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::identifiers::{BootId, GenerationId};
 use flameholder::core::values::names::ManagedPath;
-use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
+use flameholder::core::values::paths::{CURRENT_CONFIG, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD, UNDONE};
 use flameholder::core::values::profile::Profile;
 use flameholder::host::fs::lock::HostLock;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
@@ -177,7 +177,11 @@ impl Case {
         let mut known: Vec<String> = kept.map(|path| path.relative().to_owned()).collect();
         known.extend([RECORD, CURRENT_CONFIG, "/etc/machine-config-daemon/currentimage", LOCK].map(bare));
         known.extend(self.stored(&record, &bytes));
-        for path in self.new.keys().filter(|path| is_record(path) && !known.contains(path)) {
+        // The local versions that a repair replaces are kept.
+        let is_kept = |path: &String| path.starts_with(&bare(UNDONE));
+        let others =
+            self.new.keys().filter(|path| is_record(path) && !is_kept(path) && !known.contains(path));
+        for path in others {
             let holds = ["/etc/machine-config-daemon", ORIGINALS, ORIGINALS_OUTSIDE_ETC, OBJECTS].map(bare);
             let is_way = holds.iter().any(|known| known == path || known.starts_with(&format!("{path}/")));
             if !is_way {

@@ -101,7 +101,7 @@ impl Page {
             [("directory", &diff.directories), ("file", &diff.files), ("link", &diff.links)]
         {
             for (path, changed) in section {
-                let on_disk = plan.tree.as_ref().map(|tree| tree.effect_on(path));
+                let on_disk = plan.tree.as_ref().and_then(|tree| tree.effect_on(path));
                 self.change(what, path.as_str(), changed, contents.get(path), on_disk);
             }
         }
@@ -129,9 +129,7 @@ impl Page {
         on_disk: Option<DiskEffect>,
     ) {
         let ((role, sign), note) = match on_disk {
-            Some(DiskEffect::Unchanged) if changed.change != ChangeKind::Remove => {
-                ((TextRole::Faint, "="), "; already so on the disk")
-            }
+            Some(DiskEffect::Unchanged) => ((TextRole::Faint, "="), "; already so on the disk"),
             Some(DiskEffect::ReplacesLocal) => (
                 etc_diff::sign(ChangeKind::Modify),
                 "; replaces a local file, which is kept and returns when the path is no longer managed",

@@ -128,11 +128,9 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     let daemon = status_files::DAEMON.load(root);
     let skew = host.booted.skew(&host.system.kernel_arguments);
     let mut document = of_sysroot(Path::new("/"), Path::new(SYSROOT), Some(&host.booted))?;
-    if let Some(pending) = &pending {
-        name_staged(&mut document.deployments, pending);
-    }
-    let pending =
-        pending.map(|pending| PendingItem::of(&pending, &host.system.boot_id, &host.booted.deployment));
+    let is_locked = pending.as_ref().and_then(|pending| name_staged(&mut document.deployments, pending));
+    let pending = pending
+        .map(|pending| PendingItem::of(&pending, &host.system.boot_id, &host.booted.deployment, is_locked));
     let is_unconfirmed = pending.as_ref().is_some_and(|pending| pending.state == PendingState::Unconfirmed);
     let left = boot_check_time::time_left(host).filter(|_| is_unconfirmed);
     unreadable.append(&mut document.unreadable);
@@ -149,15 +147,16 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     })
 }
 
-/// Name the generation of the staged deployment, which has no record before it is finalized.
-fn name_staged(deployments: &mut [DeploymentItem], pending: &PendingGeneration) {
-    let staged = pending.staged.deployment.id();
-    for item in deployments.iter_mut().filter(|item| item.staged) {
-        if (&item.stateroot, &item.commit, item.serial) == (&staged.stateroot, &staged.commit, staged.serial)
-        {
-            item.generation = Some(GenerationItem::at_finalization(&pending.staged.record));
-        }
-    }
+/// Name the generation of the staged deployment, which has no record before it is finalized. Returns true if it is
+/// locked; `None` if the deployment of the pending generation is not staged.
+fn name_staged(deployments: &mut [DeploymentItem], pending: &PendingGeneration) -> Option<bool> {
+    let id = pending.staged.deployment.id();
+    let is_it = |item: &&mut DeploymentItem| {
+        item.staged && (&item.stateroot, &item.commit, item.serial) == (&id.stateroot, &id.commit, id.serial)
+    };
+    let item = deployments.iter_mut().find(is_it)?;
+    item.generation = Some(GenerationItem::at_finalization(&pending.staged.record));
+    Some(item.locked)
 }
 
 fn space_item(FreeSpace { place, free, total }: FreeSpace) -> SpaceItem {

@@ -7,6 +7,7 @@ use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, failed_checks};
+use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::report::status::{
     DeploymentItem, GenerationItem, JournalState, PendingItem, PendingState, SpaceItem, StatusDocument,
@@ -40,7 +41,10 @@ fn state_lines(document: &StatusDocument) -> String {
     text.extend(document.pending.as_ref().map(|pending| pending_line(pending, document)));
     if let Some(blocked) = &document.blocked {
         let BlockedTarget { config, reason, .. } = blocked;
-        text.push_str(&format!("{config} is blocked: {reason}; `flameholder retry` releases it\n"));
+        text.push_str(&format!(
+            "{config} is blocked: {}; `flameholder retry` releases it\n",
+            harmless_line(reason)
+        ));
     }
     for UnreadableDocument { path, reason } in &document.unreadable {
         text.push_str(&format!(
@@ -98,14 +102,23 @@ fn pending_line(item: &PendingItem, document: &StatusDocument) -> String {
     let state = match item.state {
         PendingState::Locked => "is staged and locked: it does not boot before it is unlocked".to_owned(),
         PendingState::Unlocked => "boots with the next reboot".to_owned(),
-        PendingState::Lost => "was staged in an earlier boot and not finalized; apply it again".to_owned(),
-        PendingState::Finalized => "is finalized, and another deployment was booted".to_owned(),
+        PendingState::Lost => {
+            "was staged in an earlier boot and not finalized; `flameholder recover` stages it again"
+                .to_owned()
+        }
+        PendingState::Discarded => {
+            "is not staged any more: another program discarded it; `flameholder recover` removes its record"
+                .to_owned()
+        }
+        PendingState::Finalized => {
+            "is finalized; a full reboot boots it, unless another boot entry is chosen".to_owned()
+        }
         PendingState::WithoutConfig => {
             "booted without its configuration; see `systemctl status flameholder-activate`".to_owned()
         }
         PendingState::Unconfirmed => format!("is booted and unconfirmed; {}", progress(document)),
         PendingState::Rejected => format!(
-            "is rejected: {}; the deployment before it boots next",
+            "is rejected: {}; the deployment before it replaces it with a reboot",
             reason.as_deref().unwrap_or("no reason is recorded")
         ),
     };
@@ -152,7 +165,7 @@ fn deployment_lines(item: &DeploymentItem, page: &mut StyledText) {
         (item.pinned, "pinned"),
     ];
     let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
-    let version = item.version.as_deref().unwrap_or("no version");
+    let version = harmless_line(item.version.as_deref().unwrap_or("no version"));
     page.push_as(TextRole::Heading, format!("{} {commit}.{}  {version}", item.stateroot, item.serial));
     if !marks.is_empty() {
         page.push(format!("  ({})", marks.join(", ")));

@@ -4,6 +4,7 @@ use log::kv::{Key, Value, VisitSource};
 use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::cli::output::terminal::say;
+use crate::core::values::foreign_text::harmless_line;
 
 /// Writes each record as one line, with its fields behind the message.
 struct StderrLog;
@@ -21,7 +22,7 @@ impl Log for StderrLog {
         let shown = record.key_values().visit(&mut fields);
         let level = record.level().as_str().to_ascii_lowercase();
         let note = if shown.is_err() { " (some fields cannot be shown)" } else { "" };
-        say(&format!("{level}: {}{}{note}", record.args(), fields.0));
+        say(&format!("{level}: {}{}{note}", harmless_line(&record.args().to_string()), fields.0));
     }
 
     fn flush(&self) {}

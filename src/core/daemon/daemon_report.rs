@@ -45,7 +45,7 @@ impl DaemonReport {
             phase: lifecycle.phase.name().to_owned(),
             desired: name(lifecycle.desired.as_ref()),
             current: name(lifecycle.current.as_ref()),
-            reason: lifecycle.phase.reason(),
+            reason: lifecycle.phase.reason().map(|reason| harmless_line(&reason).into_owned()),
             class: match &lifecycle.phase {
                 DaemonPhase::BackingOff { problem } => Some(problem.class.as_str().to_owned()),
                 _ => None,

@@ -19,6 +19,8 @@ pub mod tree_plan;
 pub mod unit_links;
 pub mod unit_texts;
 
+use std::collections::BTreeSet;
+
 use diff::ConfigDiff;
 use disruption::Disruption;
 use schemars::JsonSchema;
@@ -96,6 +98,8 @@ pub struct TreePlan {
     pub steps: PlannedSteps,
     /// Desired managed files outside `/etc`.
     pub outside: ManagedFiles,
+    /// Desired paths that are as desired already.
+    pub unchanged: BTreeSet<ManagedPath>,
     /// Managed paths that differ from the current config.
     pub drift: Vec<Drift>,
     /// Checks made before anything is changed.

@@ -11,7 +11,7 @@ use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::{DriftKind, PathState};
+use crate::core::values::tree::{DriftKind, FileEntry, PathState};
 
 /// Input of a tree plan, besides the tree's facts.
 #[derive(Debug, Clone, Copy)]
@@ -64,7 +64,17 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
     }
     let drift = current.map(|current| drift(facts, current, &prior.labels, profile)).unwrap_or_default();
     let outside = facts.outside.clone();
-    (TreePlan { steps, outside, drift, preflight: Vec::new() }, unsupported)
+    let unchanged = unchanged(facts);
+    (TreePlan { steps, outside, unchanged, drift, preflight: Vec::new() }, unsupported)
+}
+
+/// List the desired paths of this tree that are as desired already.
+fn unchanged(facts: &TreeFacts) -> BTreeSet<ManagedPath> {
+    let is_unchanged = |(path, entry): &(&ManagedPath, &FileEntry)| {
+        let node = facts.observed.get(*path).unwrap_or(&PathState::Absent);
+        entry.drift(node, &facts.observed).is_none()
+    };
+    facts.desired.entries.iter().filter(is_unchanged).map(|(path, _)| path.clone()).collect()
 }
 
 /// Find existing files that are not managed and differ, where the config says `overwrite: false`.

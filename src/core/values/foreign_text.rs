@@ -25,6 +25,27 @@ pub fn harmless_line(text: &str) -> Cow<'_, str> {
     })
 }
 
+/// Escape the characters of [`harmless`] in a JSON text, where they can only be in strings.
+#[must_use]
+pub fn escaped_json(text: &str) -> Cow<'_, str> {
+    let is_escaped = |character: char| character != '\n' && is_harmful(character);
+    if !text.contains(is_escaped) {
+        return Cow::Borrowed(text);
+    }
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if is_escaped(character) {
+            let units = &mut [0; 2];
+            for unit in character.encode_utf16(units) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        } else {
+            escaped.push(character);
+        }
+    }
+    Cow::Owned(escaped)
+}
+
 fn replaced(text: &str, shown: impl Fn(char) -> char) -> Cow<'_, str> {
     if text.chars().all(|character| shown(character) == character) {
         return Cow::Borrowed(text);
@@ -76,5 +97,9 @@ mod tests {
             assert_eq!(harmless(text), shown, "{text:?}");
         }
         assert_eq!(harmless_line("a\nState: Done"), "a State: Done");
+        let text = serde_json::to_string(&["a\u{9b}\u{202e}\u{e0041}"]).unwrap();
+        let escaped = escaped_json(&text);
+        assert_eq!(escaped, "[\"a\\u009b\\u202e\\udb40\\udc41\"]");
+        assert_eq!(serde_json::from_str::<[String; 1]>(&escaped).unwrap(), ["a\u{9b}\u{202e}\u{e0041}"]);
     }
 }

@@ -38,6 +38,9 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(TextPlace { line, column }) = self.place {
+            write!(f, "line {line}, column {column}: ")?;
+        }
         if self.field.is_empty() {
             return f.write_str(&self.reason);
         }

@@ -98,11 +98,13 @@ impl McdMetrics {
         if before.desired != after.desired {
             self.missing_config.clear();
         }
+        let now = now();
+        if before.phase != after.phase {
+            self.set_state(after, now);
+        }
         if before.phase.name() == after.phase.name() {
             return;
         }
-        let now = now();
-        self.set_state(after, now);
         match (&before.phase, &after.phase) {
             (_, DaemonPhase::Drifted { .. }) => drop(self.drift.set(now)),
             (_, DaemonPhase::Done) => drop(self.drift.set(0.0)),

@@ -180,15 +180,13 @@ pub(crate) fn plan_deployment_after(
     })
 }
 
-/// Fail if a change was interrupted, or if the settings could not be used after the update. A first boot and a rollback
-/// must not fail for settings, which an update can mend afterwards.
+/// Fail if a change was interrupted, or if the settings could not be used after the update. A first boot, a rollback and a
+/// forced update must not fail for settings, which an update can mend afterwards.
 fn ensure_ready(root: &Root, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
     interrupted::ensure_not_interrupted(root)?;
     match target.purpose {
-        UpdatePurpose::Update | UpdatePurpose::Forced => {
-            settings::ensure_usable_after(root, &target.desired.host)
-        }
-        UpdatePurpose::FirstBoot | UpdatePurpose::Rollback(_) => Ok(()),
+        UpdatePurpose::Update => settings::ensure_usable_after(root, &target.desired.host),
+        UpdatePurpose::Forced | UpdatePurpose::FirstBoot | UpdatePurpose::Rollback(_) => Ok(()),
     }
 }
 

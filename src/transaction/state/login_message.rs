@@ -5,7 +5,7 @@ use std::path::Path;
 use super::{blocked, status_files};
 use crate::core::state::boot_check::{HealthPhase, failed_checks};
 use crate::core::values::causes::chain;
-use crate::core::values::foreign_text::harmless;
+use crate::core::values::foreign_text::{harmless, harmless_line};
 use crate::host::Root;
 
 /// Message files of `pam_motd(8)` and `agetty(8)`.
@@ -38,14 +38,15 @@ fn text(root: &Root) -> Option<String> {
     if let Ok(Some(held)) = blocked::load(root) {
         text += &format!(
             "flameholder: {} is blocked: {}\nNo retry until the desired config changes; to retry now, run `flameholder retry`.\n",
-            held.config, held.reason
+            held.config,
+            harmless_line(&held.reason)
         );
     }
     if let Some(report) =
         status_files::BOOT_CHECK.load(root).filter(|report| report.phase == HealthPhase::Unhealthy)
         && let Some(failed) = failed_checks(&report.findings)
     {
-        text += &format!("flameholder: health checks failed: {failed}\n");
+        text += &format!("flameholder: health checks failed: {}\n", harmless_line(&failed));
     }
     // agetty expands backslash escapes.
     (!text.is_empty()).then(|| harmless(&text).replace('\\', ""))

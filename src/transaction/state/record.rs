@@ -1,5 +1,6 @@
 //! Generation record: its composition, and the order in which record, tree and current config are written.
 
+use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::agent_files::AgentFiles;
@@ -155,13 +156,14 @@ pub(crate) fn first_presets(
 pub(crate) fn keep_undone(
     files: &mut AgentFiles<'_>,
     root: &Root,
-    replaced: &[&ManagedPath],
+    replaced: impl IntoIterator<Item: Borrow<ManagedPath>>,
 ) -> Result<(), HostError> {
     for path in replaced {
+        let path = path.borrow();
         if matches!(root.path_state(path), Ok(PathState::File { .. } | PathState::Symlink { .. })) {
             let original = GenerationRecord::undone_of(path);
             files.make_parents(&original)?;
-            files.extend([PlanStep::Preserve { path: (*path).clone(), original }]);
+            files.extend([PlanStep::Preserve { path: path.clone(), original }]);
         }
     }
     Ok(())
@@ -178,7 +180,7 @@ pub(crate) fn tree_change_steps(
     labels: &BTreeMap<ManagedPath, String>,
 ) -> Result<Vec<PlanStep>, StoreLoadError> {
     let mut files = AgentFiles::after(root, Vec::new());
-    keep_undone(&mut files, root, &tree.replaced())?;
+    keep_undone(&mut files, root, tree.replaced())?;
     let ran = current.active.as_ref().and_then(|active| active.last_booted.clone());
     let active = active_manifest(record, &tree.steps, ran);
     let before = current.record.as_ref().and_then(|record| record.manifest);

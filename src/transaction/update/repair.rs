@@ -97,8 +97,7 @@ fn carry_out(
     };
     let mut files = AgentFiles::after(root, Vec::new());
     let is_changed = |path: &&ManagedPath| steps.iter().any(|step| step.path() == *path);
-    let replaced: Vec<&ManagedPath> = tree.replaced().into_iter().filter(is_changed).collect();
-    record::keep_undone(&mut files, root, &replaced)?;
+    record::keep_undone(&mut files, root, tree.replaced().into_iter().filter(is_changed))?;
     let steps = PlannedSteps { steps, ..PlannedSteps::default() };
     record::etc_change_steps(&mut files, steps, configuration, &record, |files| {
         let active = current

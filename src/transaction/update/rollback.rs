@@ -80,6 +80,9 @@ fn ensure_not_blocked(host: &RunningHost, record: &GenerationRecord) -> Result<(
     }
 }
 
+/// Reason for which a config is blocked that an operator rolled back from.
+pub(crate) const BY_OPERATOR: &str = "rolled back by an operator";
+
 /// List paths, relative to `/etc`, that keep their current content although the previous deployment has
 /// another: unmanaged paths and trust material. `plan` tells which paths the rollback changes.
 pub fn unmanaged_differences(
@@ -127,7 +130,7 @@ pub fn stage_rollback(
         );
     };
     if let Some(left) = CurrentState::load_record(host)? {
-        block(host, &left, "rolled back by an operator")?;
+        block(host, &left, BY_OPERATOR)?;
     }
     Ok(staged)
 }

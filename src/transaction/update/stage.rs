@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::offline_sysroot::{deploy_request, deployment_record};
+use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
 use crate::core::config::host_config::HostConfig;
 use crate::core::state::objects::ActiveManifest;
@@ -28,7 +29,7 @@ use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarg
 use crate::transaction::plan::{tree_plan, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::state::{interrupted, objects, pending, record, rpm_ostree_request};
+use crate::transaction::state::{blocked, interrupted, objects, pending, record, rpm_ostree_request};
 
 /// Stage the next generation. No deployment is staged before.
 pub(crate) fn stage_generation(
@@ -223,25 +224,46 @@ pub fn discard_staged(
 ) -> Result<UnstageResult, TransactionError> {
     interrupted::recover_first(host)?;
     extensions::remove(host)?;
-    let Some(deployment) = staged_deployment(os)? else { return Ok(UnstageResult::Nothing) };
     let pending = pending::load_or_set_aside(host.as_root())?;
-    let result = match pending.filter(|pending| is_pending(&deployment, pending)) {
-        Some(pending) => {
+    let result = match (staged_deployment(os)?, pending) {
+        (Some(deployment), Some(pending)) if is_pending(&deployment, &pending) => {
             unstage(os, host, &pending)?;
+            release_rolled_back(host)?;
             UnstageResult::Generation(Box::new(pending))
         }
-        None if takes_foreign => {
+        (Some(deployment), _) if takes_foreign => {
             os.unstage(&deployment.id)?;
             UnstageResult::Other(deployment.id)
         }
-        None => {
+        (Some(deployment), _) => {
             ensure_none_staged(os, host)?;
             UnstageResult::Other(deployment.id)
         }
+        // Another program discarded the deployment; the record would have it staged again.
+        (None, Some(pending)) if !pending.is_finalized && pending.booted_in.is_empty() => {
+            pending::remove(host.as_root())?;
+            release_rolled_back(host)?;
+            UnstageResult::Generation(Box::new(pending))
+        }
+        (None, _) => return Ok(UnstageResult::Nothing),
     };
+    if pending::load_or_set_aside(host.as_root())?.is_none() {
+        rollback_pin::release_unneeded(os, host)?;
+    }
     running_host::end_request(host, os);
     sysroot::clean_up(os, host);
     Ok(result)
+}
+
+/// Release the block of the booted generation, which a staged rollback that is discarded would have left.
+fn release_rolled_back(host: &LockedHost<'_>) -> Result<(), TransactionError> {
+    let booted = CurrentState::load_record(host.as_root()).unwrap_or_default();
+    let blocked = blocked::load_or_set_aside(host)?;
+    let (Some(booted), Some(blocked)) = (booted, blocked) else { return Ok(()) };
+    if blocked.generation.as_ref() == Some(&booted.generation) && blocked.reason == BY_OPERATOR {
+        blocked::release(host)?;
+    }
+    Ok(())
 }
 
 /// Return the staged deployment, ours or foreign.

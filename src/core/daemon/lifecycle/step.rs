@@ -7,6 +7,10 @@ use super::{
 };
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 
+/// Failures in a row after which a change of managed files no longer ends the backoff after drift: a program that keeps
+/// changing them must not keep the host busy.
+const PROMPT_ATTEMPTS: u32 = 5;
+
 /// Next state, and the commands to carry out in it.
 type Step = (Lifecycle, Vec<DaemonCommand>);
 
@@ -73,7 +77,9 @@ impl Lifecycle {
     fn files_changed(self) -> Step {
         match &self.phase {
             DaemonPhase::Done | DaemonPhase::Drifted { .. } => self.enter(DaemonPhase::Verifying),
-            DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Drift => {
+            DaemonPhase::BackingOff { problem }
+                if problem.class == ProblemClass::Drift && self.failures <= PROMPT_ATTEMPTS =>
+            {
                 self.enter(DaemonPhase::Observing)
             }
             _ => self.stay(),

@@ -21,18 +21,19 @@ pub enum DiskEffect {
 }
 
 impl TreePlan {
-    /// Return the effect of the plan on `path`.
+    /// Return the effect of the plan on `path`; `None` for a path that is not looked at in this tree, or that is left as
+    /// it is for another reason than that it is as desired.
     #[must_use]
-    pub fn effect_on(&self, path: &ManagedPath) -> DiskEffect {
+    pub fn effect_on(&self, path: &ManagedPath) -> Option<DiskEffect> {
         let steps = &self.steps.steps;
         let preserves =
             |step: &PlanStep| matches!(step, PlanStep::Preserve { path: kept, .. } if kept == path);
         if !steps.iter().any(|step| step.path() == path) {
-            DiskEffect::Unchanged
+            self.unchanged.contains(path).then_some(DiskEffect::Unchanged)
         } else if steps.iter().chain(&self.steps.preserve).any(preserves) {
-            DiskEffect::ReplacesLocal
+            Some(DiskEffect::ReplacesLocal)
         } else {
-            DiskEffect::Changed
+            Some(DiskEffect::Changed)
         }
     }
 
@@ -41,6 +42,10 @@ impl TreePlan {
     pub fn restored(&self) -> Vec<&Drift> {
         // Enablement of a unit is a link of its name.
         let is_touched = |drift: &&Drift| {
+            // A boot entry is written anew.
+            if drift.kind == DriftKind::KernelArguments {
+                return true;
+            }
             let name = drift.path.file_name();
             let steps = &mut self.steps.steps.iter();
             steps.any(|step| {
@@ -68,6 +73,10 @@ impl Plan {
     /// Return true if applying the plan would change the disk, or the record of what is applied.
     #[must_use]
     pub fn changes_host(&self) -> bool {
-        self.has_differences() || self.tree.as_ref().is_some_and(|tree| !tree.steps.steps.is_empty())
+        // The record names the config.
+        let is_renamed = self.current.as_ref() != Some(&self.desired);
+        let touches =
+            |tree: &TreePlan| is_renamed || !tree.steps.steps.is_empty() || !tree.restored().is_empty();
+        self.has_differences() || self.tree.as_ref().is_some_and(touches)
     }
 }
