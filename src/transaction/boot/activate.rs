@@ -15,7 +15,7 @@ use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{DriftKind, FileAttributes, ObservedPaths};
+use crate::core::values::tree::FileAttributes;
 use crate::host::facts::{awaited_mounts, booted};
 use crate::host::fs::tree_observation;
 use crate::host::systemd::service_port::NoServices;
@@ -286,9 +286,7 @@ impl DesiredActivation {
         if let (true, Some(before)) = (self.keeps_trust, before) {
             self.retain_trust_material(&mut active, before);
         }
-        let replaced = self.drifted_targets(root, &steps.steps);
         let mut files = AgentFiles::after(root, steps.preserve);
-        record::keep_undone(&mut files, root, &replaced)?;
         files.extend(steps.steps);
         if self.files.is_rebuilt {
             let FilesOutsideEtc { managed, profile, labels, .. } = &self.files;
@@ -300,20 +298,6 @@ impl DesiredActivation {
         let labels = labels::labels_of_steps(root, &files.steps, &given)?;
         let generation = self.record.generation.clone();
         Ok((obstructed, Some(ActivationPlan { generation, steps: files.steps, labels })))
-    }
-
-    /// List the paths of the steps whose file or link is not as the generation before left it: their content would be lost.
-    fn drifted_targets(&self, root: &Root, steps: &[PlanStep]) -> Vec<ManagedPath> {
-        let observed = ObservedPaths::default();
-        let is_lost = |path: &ManagedPath| {
-            let Some(entry) = self.active.entries.get(path) else { return false };
-            let found = root.path_state(path).ok().and_then(|node| entry.drift(&node, &observed));
-            matches!(found, Some(DriftKind::Content | DriftKind::Type | DriftKind::Target))
-        };
-        let replacing = steps.iter().filter(|step| {
-            matches!(step, PlanStep::Write { .. } | PlanStep::Symlink { .. } | PlanStep::Remove { .. })
-        });
-        replacing.map(PlanStep::path).filter(|path| is_lost(path)).cloned().collect()
     }
 
     fn steps(&self, root: &Root) -> Result<PlannedSteps, TransactionError> {
