@@ -36,6 +36,15 @@ fn apply_live_config(host: &Host, text: &str) {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }
 
+/// Start the daemon on a host whose applied and desired config is the live config `one`, and wait until it is done.
+fn start_on_live_config(host: &Host) -> Agent {
+    apply_live_config(host, "one");
+    set_desired_config(host, live_config("one").json());
+    let mut agent = Agent::start(host, &SOURCE);
+    agent.wait_for_line("Done rendered-one");
+    agent
+}
+
 #[test]
 fn staged_update_reaches_done_after_a_reboot() {
     let host = Host::install(Os::new(1));
@@ -99,10 +108,7 @@ fn second_daemon_of_a_host_is_refused() {
 #[test]
 fn live_update_is_applied_and_malformed_document_is_refused() {
     let host = Host::install(Os::new(1));
-    apply_live_config(&host, "one");
-    set_desired_config(&host, live_config("one").json());
-    let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_line("Done rendered-one");
+    let mut agent = start_on_live_config(&host);
     set_desired_config(&host, live_config("two").json());
     agent.wait_for_line("Done rendered-two");
     assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("two"));
@@ -140,10 +146,7 @@ fn replaced_configmap_volume_is_followed() {
 #[test]
 fn config_that_other_users_can_change_is_refused_until_it_belongs_to_root() {
     let host = Host::install(Os::new(1));
-    apply_live_config(&host, "one");
-    set_desired_config(&host, live_config("one").json());
-    let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_line("Done rendered-one");
+    let mut agent = start_on_live_config(&host);
     let set_mode = |path: &str, mode| {
         fs::set_permissions(host.path(path), fs::Permissions::from_mode(mode)).unwrap();
     };
@@ -184,10 +187,7 @@ fn config_below_a_sticky_directory_is_accepted_in_a_directory_of_root() {
 #[test]
 fn drift_is_reported_until_it_ends_and_stops_updates_unless_forced() {
     let host = Host::install(Os::new(1));
-    apply_live_config(&host, "one");
-    set_desired_config(&host, live_config("one").json());
-    let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_line("Done rendered-one");
+    let mut agent = start_on_live_config(&host);
     host.write_etc("nmstate/openshift/app.yml", "changed");
     let line = agent.wait_for_line("Drifted");
     assert!(line.contains("/etc/nmstate/openshift/app.yml") && line.contains("flameholder verify"), "{line}");
@@ -213,10 +213,7 @@ fn drift_is_reported_until_it_ends_and_stops_updates_unless_forced() {
 #[test]
 fn update_goes_on_as_soon_as_the_drift_in_its_way_is_repaired() {
     let host = Host::install(Os::new(1));
-    apply_live_config(&host, "one");
-    set_desired_config(&host, live_config("one").json());
-    let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_line("Done rendered-one");
+    let mut agent = start_on_live_config(&host);
     host.write_etc("nmstate/openshift/app.yml", "changed");
     agent.wait_for_line("Drifted");
     set_desired_config(&host, live_config("two").json());
@@ -234,10 +231,7 @@ fn update_goes_on_as_soon_as_the_drift_in_its_way_is_repaired() {
 #[test]
 fn commands_refuse_to_work_against_the_source_of_the_daemon() {
     let host = Host::install(Os::new(1));
-    apply_live_config(&host, "one");
-    set_desired_config(&host, live_config("one").json());
-    let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_line("Done rendered-one");
+    let agent = start_on_live_config(&host);
     let other = host.config(live_config("other").json());
     let refused = host.run(["flameholder", "apply", "--desired", &other]);
     assert_eq!(refused.code, Some(75), "{refused:?}");

@@ -82,6 +82,14 @@ pub struct FileSpec {
     pub overwrite: Option<bool>,
 }
 
+impl FileSpec {
+    /// Return the contents and everything that is appended to them.
+    #[must_use]
+    pub fn with_appended(&self) -> Vec<u8> {
+        [&self.contents].into_iter().chain(&self.append).flatten().copied().collect()
+    }
+}
+
 /// One item of `storage.directories`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DirectorySpec {

@@ -13,13 +13,27 @@ use toml::Spanned;
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
+use crate::core::values::refusal::TextPlace;
 
 /// Directories of the fragments. A file in a later directory replaces one of the same name in an earlier.
 pub const FRAGMENT_DIRECTORIES: [&str; 3] =
     ["/usr/lib/flameholder/config.d", "/run/flameholder/config.d", "/etc/flameholder/config.d"];
 
 /// Suffix of a fragment's file name; other files are ignored.
-pub const FRAGMENT_SUFFIX: &str = ".toml";
+const FRAGMENT_SUFFIX: &str = ".toml";
+
+/// Return true if a file of this name is a fragment. Hidden ones, such as those of an editor, are none.
+#[must_use]
+pub fn is_fragment_name(name: &str) -> bool {
+    name.ends_with(FRAGMENT_SUFFIX) && !name.starts_with('.')
+}
+
+/// Return true for the path of a fragment.
+#[must_use]
+pub fn is_fragment(path: &ManagedPath) -> bool {
+    let is_in_directory = path.parent().is_some_and(|parent| FRAGMENT_DIRECTORIES.contains(&parent.as_str()));
+    is_in_directory && is_fragment_name(path.file_name())
+}
 
 /// One fragment's path and content.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,8 +181,7 @@ struct Fault {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct FaultPlace {
-    line: usize,
-    column: usize,
+    at: TextPlace,
     /// Key in that line; `None` if the line sets none.
     key: Option<String>,
 }
@@ -183,14 +196,15 @@ impl Fault {
         let whole = file.bytes.split(|byte| *byte == b'\n').nth(line - 1).unwrap_or_default();
         let whole = String::from_utf8_lossy(whole);
         let key = whole.split_once('=').map(|(key, _)| key.trim().to_owned());
-        Self { path: file.path.clone(), place: Some(FaultPlace { line, column, key }), reason }
+        let place = TextPlace { line: line as u64, column: column as u64 };
+        Self { path: file.path.clone(), place: Some(FaultPlace { at: place, key }), reason }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.place {
-            Some(FaultPlace { line, column, .. }) => {
+            Some(FaultPlace { at: TextPlace { line, column }, .. }) => {
                 write!(f, "{}:{line}:{column}: {}", self.path, self.reason)
             }
             None => write!(f, "{}: {}", self.path, self.reason),
@@ -206,9 +220,9 @@ impl SettingsError {
     /// Iterate over the faults: the fragment, and the place in it with key and reason.
     pub fn faults(&self) -> impl Iterator<Item = (&ManagedPath, String)> {
         self.0.iter().map(|Fault { path, place, reason }| {
-            let place = place.as_ref().map(|FaultPlace { line, column, key }| {
+            let place = place.as_ref().map(|FaultPlace { at, key }| {
                 let key = key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
-                format!("line {line}, column {column}{key}: ")
+                format!("{at}{key}: ")
             });
             (path, place.unwrap_or_default() + reason)
         })

@@ -8,21 +8,13 @@ use std::borrow::Cow;
 /// tabs stay.
 #[must_use]
 pub fn harmless(text: &str) -> Cow<'_, str> {
-    replaced(text, |character| match character {
-        '\n' | '\t' => character,
-        _ if is_harmful(character) => char::REPLACEMENT_CHARACTER,
-        _ => character,
-    })
+    replaced(text, |layout| layout)
 }
 
 /// Replace the characters of [`harmless`], and line feeds and tabs by spaces: text for one line.
 #[must_use]
 pub fn harmless_line(text: &str) -> Cow<'_, str> {
-    replaced(text, |character| match character {
-        '\n' | '\t' => ' ',
-        _ if is_harmful(character) => char::REPLACEMENT_CHARACTER,
-        _ => character,
-    })
+    replaced(text, |_| ' ')
 }
 
 /// Escape the characters of [`harmless`] in a JSON text, where they can only be in strings.
@@ -46,7 +38,13 @@ pub fn escaped_json(text: &str) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-fn replaced(text: &str, shown: impl Fn(char) -> char) -> Cow<'_, str> {
+/// Replace the harmful characters; `layout` tells the one that stands for a line feed or a tab.
+fn replaced(text: &str, layout: impl Fn(char) -> char) -> Cow<'_, str> {
+    let shown = |character| match character {
+        '\n' | '\t' => layout(character),
+        _ if is_harmful(character) => char::REPLACEMENT_CHARACTER,
+        _ => character,
+    };
     if text.chars().all(|character| shown(character) == character) {
         return Cow::Borrowed(text);
     }

@@ -28,6 +28,12 @@ pub struct TextPlace {
     pub column: u64,
 }
 
+impl fmt::Display for TextPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
 impl Refusal {
     /// Create a refusal. Keys of the document are part of a field: characters that steer a terminal are replaced.
     pub fn new(field: impl AsRef<str>, reason: impl AsRef<str>) -> Self {
@@ -38,8 +44,8 @@ impl Refusal {
 
 impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(TextPlace { line, column }) = self.place {
-            write!(f, "line {line}, column {column}: ")?;
+        if let Some(place) = self.place {
+            write!(f, "{place}: ")?;
         }
         if self.field.is_empty() {
             return f.write_str(&self.reason);

@@ -6,7 +6,7 @@ use rustix::fd::OwnedFd;
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
-use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FRAGMENT_SUFFIX, FragmentFile};
+use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FragmentFile, is_fragment_name};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::MASK;
@@ -37,7 +37,7 @@ pub(crate) fn load_changed_fragments(
         let written = written.map(|(path, _)| path.file_name().to_owned());
         let is_kept = |name: &String| changed.get(&directory.join(name)) != Some(&None);
         for name in root.list(&directory)?.into_iter().filter(is_kept).chain(written) {
-            if name.ends_with(FRAGMENT_SUFFIX) && !name.starts_with('.') {
+            if is_fragment_name(&name) {
                 let path = directory.join(&name);
                 found.insert(name, path);
             }
@@ -64,7 +64,7 @@ pub(crate) fn unusable_fragments(root: &Root) -> Result<Vec<(ManagedPath, String
     for directory in FRAGMENT_DIRECTORIES {
         let directory = ManagedPath::constant(directory);
         let names = root.unmentionable(&directory)?.into_iter();
-        let names = names.filter(|name| name.ends_with(FRAGMENT_SUFFIX) && !name.starts_with('.'));
+        let names = names.filter(|name| is_fragment_name(name));
         found.extend(names.map(|name| (directory.clone(), name)));
     }
     Ok(found)

@@ -1,6 +1,5 @@
 //! Generation record: its composition, and the order in which record, tree and current config are written.
 
-use std::borrow::Borrow;
 use std::collections::BTreeMap;
 
 use super::agent_files::AgentFiles;
@@ -153,13 +152,12 @@ pub(crate) fn first_presets(
 
 /// Keep the local versions of the managed paths that have drifted, before they are replaced. A path that cannot be read,
 /// such as one behind a user's link, is replaced all the same.
-pub(crate) fn keep_undone(
+pub(crate) fn keep_undone<'p>(
     files: &mut AgentFiles<'_>,
     root: &Root,
-    replaced: impl IntoIterator<Item: Borrow<ManagedPath>>,
+    replaced: impl IntoIterator<Item = &'p ManagedPath>,
 ) -> Result<(), HostError> {
     for path in replaced {
-        let path = path.borrow();
         if matches!(root.path_state(path), Ok(PathState::File { .. } | PathState::Symlink { .. })) {
             let original = GenerationRecord::undone_of(path);
             files.make_parents(&original)?;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::config::host_config::{FileSpec, HostConfig};
-use crate::core::config::settings::{FRAGMENT_DIRECTORIES, Settings, SettingsError};
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::settings::{Settings, SettingsError, is_fragment};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::MASK;
 use crate::host::Root;
@@ -18,10 +18,8 @@ pub fn settings(root: &Root) -> Result<Settings, TransactionError> {
 
 /// Fail if the settings of the tree at `root` cannot be used, and the desired config does not mend them.
 pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), TransactionError> {
-    let text =
-        |file: &FileSpec| [&file.contents].into_iter().chain(&file.append).flatten().copied().collect();
     let written = desired.files.iter().filter(|(path, _)| is_fragment(path));
-    let written = written.map(|(path, file)| (path.clone(), Some(text(file))));
+    let written = written.map(|(path, file)| (path.clone(), Some(file.with_appended())));
     // A link to /dev/null masks a fragment, as an empty file does.
     let masked = desired.links.iter().filter(|(path, link)| is_fragment(path) && link.target == MASK);
     let masked = masked.map(|(path, _)| (path.clone(), Some(Vec::new())));
@@ -36,10 +34,6 @@ fn managed_fragments(root: &Root) -> Result<Vec<ManagedPath>, TransactionError> 
     let current = CurrentState::load(root)?;
     let files = current.host().into_iter().flat_map(|host| host.files.keys());
     Ok(files.filter(|path| is_fragment(path)).cloned().collect())
-}
-
-fn is_fragment(path: &ManagedPath) -> bool {
-    path.parent().is_some_and(|parent| FRAGMENT_DIRECTORIES.contains(&parent.as_str()))
 }
 
 fn load(root: &Root, changed: &BTreeMap<ManagedPath, Option<Vec<u8>>>) -> Result<Settings, TransactionError> {

@@ -44,9 +44,7 @@ enum StorageKind<'a> {
 pub fn entries(config: &HostConfig) -> Vec<ProtectedEntry> {
     let mut found = Vec::new();
     for (path, file) in &config.files {
-        let contents = [&file.contents].into_iter().chain(&file.append).flatten().copied();
-        let contents: Vec<u8> = contents.collect();
-        found.extend(storage_entry(path, StorageKind::File(&contents), "files", file.index));
+        found.extend(storage_entry(path, StorageKind::File(&file.with_appended()), "files", file.index));
     }
     for (path, directory) in &config.directories {
         found.extend(storage_entry(path, StorageKind::Directory, "directories", directory.index));

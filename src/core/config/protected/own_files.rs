@@ -4,7 +4,7 @@
 use super::{ConfigItem, ProtectedEntry};
 use crate::core::config::host_config::{FileSpec, HostConfig, OwnerRef};
 use crate::core::config::settings::boot_check::CHECK_DIRECTORIES;
-use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FRAGMENT_SUFFIX, FragmentFile, Settings};
+use crate::core::config::settings::{FragmentFile, Settings, is_fragment};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::Refusal;
@@ -22,8 +22,7 @@ pub(super) fn invalid(config: &HostConfig) -> Vec<ProtectedEntry> {
             found.push(entry(path, file, part, reason));
             continue;
         }
-        let bytes = [&file.contents].into_iter().chain(&file.append).flatten().copied().collect();
-        parsed.push(FragmentFile { path: path.clone(), bytes });
+        parsed.push(FragmentFile { path: path.clone(), bytes: file.with_appended() });
     }
     if let Err(error) = Settings::of(&parsed) {
         for (path, fault) in error.faults() {
@@ -33,7 +32,7 @@ pub(super) fn invalid(config: &HostConfig) -> Vec<ProtectedEntry> {
             }
         }
     }
-    let checks = config.files.iter().filter(|(path, _)| is_in(path, &CHECK_DIRECTORIES));
+    let checks = config.files.iter().filter(|(path, _)| is_check(path));
     let unusable = checks.filter_map(|(path, file)| {
         unusable_check(path, file).map(|(part, reason)| entry(path, file, part, reason))
     });
@@ -46,14 +45,10 @@ fn entry(path: &ManagedPath, file: &FileSpec, part: &str, reason: String) -> Pro
     ProtectedEntry { item: ConfigItem::Storage(path.clone()), refusal }
 }
 
-/// Return true if `path` lies directly in one of the directories and is not hidden.
-fn is_in(path: &ManagedPath, directories: &[&str]) -> bool {
-    let is_listed = path.parent().is_some_and(|parent| directories.contains(&parent.as_str()));
+/// Return true if `path` lies directly in a directory of health checks and is not hidden.
+fn is_check(path: &ManagedPath) -> bool {
+    let is_listed = path.parent().is_some_and(|parent| CHECK_DIRECTORIES.contains(&parent.as_str()));
     is_listed && !path.file_name().starts_with('.')
-}
-
-fn is_fragment(path: &ManagedPath) -> bool {
-    is_in(path, &FRAGMENT_DIRECTORIES) && path.file_name().ends_with(FRAGMENT_SUFFIX)
 }
 
 /// Return the reason for which the settings in `file` cannot be checked.
