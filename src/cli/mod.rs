@@ -8,7 +8,6 @@ mod inspect;
 mod os_backend;
 mod output;
 mod session;
-mod source_name;
 mod systemd;
 
 use std::path::PathBuf;

@@ -7,22 +7,27 @@ use tokio::time::Instant;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::daemon::work_process::WorkProcess;
 
-/// Longest time of one job; a fetch that stalls ends much earlier.
-const JOB_TIMEOUT: Duration = Duration::from_secs(7200);
 /// Time between SIGTERM and SIGKILL for a job that exceeded it.
 const KILL_AFTER: Duration = Duration::from_secs(60);
 
 /// Time at which the running job has to end.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct JobDeadline {
+    /// Longest time of one job.
+    timeout: Duration,
     at: Option<Instant>,
     is_overdue: bool,
 }
 
 impl JobDeadline {
+    /// Allow each job `timeout`.
+    pub(super) fn of(timeout: Duration) -> Self {
+        Self { timeout, at: None, is_overdue: false }
+    }
+
     /// Start to count for a job that begins now.
     pub(super) fn begin(&mut self) {
-        *self = Self { at: Some(Instant::now() + JOB_TIMEOUT), is_overdue: false };
+        *self = Self { at: Some(Instant::now() + self.timeout), ..Self::of(self.timeout) };
     }
 
     /// Time of the next expiry; `None` while no job runs.
@@ -34,19 +39,19 @@ impl JobDeadline {
     /// interrupts.
     pub(super) fn expire(&mut self, process: &WorkProcess) {
         process.end(self.is_overdue);
-        *self = Self { at: Some(Instant::now() + KILL_AFTER), is_overdue: true };
+        (self.at, self.is_overdue) = (Some(Instant::now() + KILL_AFTER), true);
     }
 
     /// Return the event of a job that ended: its own, or the failure to meet its deadline.
     pub(super) fn finish(&mut self, event: DaemonEvent) -> DaemonEvent {
-        if !std::mem::take(self).is_overdue {
+        if !std::mem::replace(self, Self::of(self.timeout)).is_overdue {
             return event;
         }
-        let hours = JOB_TIMEOUT.as_secs() / 3600;
         DaemonEvent::Failed(DaemonProblem {
             class: ProblemClass::Transient,
             reason: format!(
-                "the work did not end within {hours} hours; see the journal of flameholder-daemon for what it waited for"
+                "the work did not end within {} seconds (setting `limits.job-timeout`); see the journal of flameholder-daemon for what it waited for",
+                self.timeout.as_secs()
             ),
         })
     }
@@ -58,7 +63,7 @@ mod tests {
 
     #[test]
     fn job_that_was_ended_at_its_deadline_is_a_transient_failure() {
-        let mut deadline = JobDeadline::default();
+        let mut deadline = JobDeadline::of(Duration::from_secs(7200));
         assert!(deadline.at().is_none());
         deadline.begin();
         assert_eq!(deadline.finish(DaemonEvent::Verified), DaemonEvent::Verified);

@@ -48,19 +48,16 @@ use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::host::Root;
 use crate::host::fs::lock::HostLock;
-use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
-/// Total wait for inhibitor locks, over all attempts, before they may be overruled.
-const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
 /// Time for running work to end when the daemon stops. An interrupted change is recovered at the next start.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
 
 /// Configuration of the daemon, and its channels to the source.
 pub struct DaemonSetup {
     pub work_command: WorkCommand,
-    /// Policy for inhibitor locks that still block the reboot after ten minutes.
-    pub inhibitors: InhibitorPolicy,
+    /// Longest time of one job.
+    pub job_timeout: Duration,
     /// Source of the desired config, as the status names it.
     pub source: String,
     /// Node name, a metrics label.
@@ -122,7 +119,6 @@ struct Daemon {
     work_process: WorkProcess,
     commands: UnboundedSender<SourceCommand>,
     done: UnboundedSender<WorkResult>,
-    inhibitors: InhibitorPolicy,
     metrics: Arc<DaemonMetrics>,
     samples: Arc<SampleTriggers>,
     /// True while a work process runs.
@@ -154,13 +150,12 @@ impl Daemon {
             work_process: WorkProcess::default(),
             commands: setup.commands.clone(),
             done,
-            inhibitors: setup.inhibitors,
             is_working: false,
             views: [0, 0],
             announced: Vec::new(),
             delivery: None,
             timer: None,
-            deadline: JobDeadline::default(),
+            deadline: JobDeadline::of(setup.job_timeout),
             inhibited_since: None,
             source_error: None,
         }
@@ -327,9 +322,8 @@ impl Daemon {
                 DaemonCommand::Unlock(desired) => self.work(WorkJob::Unlock(desired)),
                 DaemonCommand::Reboot(desired) => {
                     let since = *self.inhibited_since.get_or_insert_with(Instant::now);
-                    let overrules_inhibitors = self.inhibitors == InhibitorPolicy::OverruleAfterDeadline
-                        && since.elapsed() >= INHIBITOR_TIMEOUT;
-                    self.work(WorkJob::Reboot { target: desired, overrules_inhibitors });
+                    let waited = since.elapsed();
+                    self.work(WorkJob::Reboot { target: desired, waited });
                 }
                 DaemonCommand::Fetch(desired) => self.fetch(desired),
                 DaemonCommand::Cancel => self.cancel(),

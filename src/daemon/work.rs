@@ -37,7 +37,7 @@ use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurp
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
-use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
+use crate::transaction::state::{blocked, boot_check_time, pending, settings, status_files};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
@@ -60,8 +60,8 @@ pub(super) enum WorkJob {
     Unlock(ConfigRef),
     Reboot {
         target: ConfigRef,
-        /// True if inhibitor locks are overruled.
-        overrules_inhibitors: bool,
+        /// Time for which inhibitor locks have blocked the reboot.
+        waited: Duration,
     },
     Verify,
 }
@@ -71,6 +71,7 @@ pub(super) enum WorkJob {
 pub(super) struct WorkRequest {
     pub(super) job: WorkJob,
     pub(super) profile: Profile,
+    pub(super) is_in_cluster: bool,
     /// Length of the config in bytes; 0 means the current config, read from disk.
     pub(super) document: usize,
     /// Length in bytes of the policy that follows the config.
@@ -97,15 +98,17 @@ pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Wr
     };
     let document = bytes(request.document)?;
     let delivery = ReceivedConfig { document, policy: request.policy.map(bytes).transpose()? };
-    let mut ports = WorkPorts { open, profile: request.profile };
+    let WorkRequest { profile, is_in_cluster, .. } = request;
+    let mut ports = WorkPorts { open, profile, is_in_cluster };
     serde_json::to_writer(&mut *output, &ports.perform(&request.job, &delivery))?;
     output.flush()
 }
 
-/// Ports of a job: sessions on the sysroot, and the profile of its changes.
+/// Ports of a job: sessions on the sysroot, the profile of its changes, and whether the host is a cluster's node.
 struct WorkPorts<'a> {
     open: SysrootOpener<'a>,
     profile: Profile,
+    is_in_cluster: bool,
 }
 
 impl WorkPorts<'_> {
@@ -129,7 +132,10 @@ impl WorkPorts<'_> {
             }
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
-            WorkJob::Reboot { target, overrules_inhibitors } => reboot(&host, target, *overrules_inhibitors),
+            WorkJob::Reboot { target, waited } => {
+                let reboots = settings::settings(&host.root).unwrap_or_default().reboot;
+                reboot(&host, target, reboots.time_to_overrule(*waited, self.is_in_cluster))
+            }
             WorkJob::Verify => self.verify(&host, &mut findings.facts),
         });
         let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
@@ -324,12 +330,12 @@ fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGenerat
 fn reboot(
     host: &RunningHost,
     desired: &ConfigRef,
-    overrules_inhibitors: bool,
+    time_to_overrule: Option<Duration>,
 ) -> Result<DaemonEvent, TransactionError> {
-    let (inhibitors, inhibitor_timeout) = if overrules_inhibitors {
-        (InhibitorPolicy::OverruleAfterDeadline, Duration::ZERO)
-    } else {
-        (InhibitorPolicy::Obey, INHIBITOR_TIMEOUT)
+    let attempt = time_to_overrule.filter(|left| *left <= INHIBITOR_TIMEOUT);
+    let (inhibitors, inhibitor_timeout) = match attempt {
+        Some(left) => (InhibitorPolicy::OverruleAfterDeadline, left),
+        None => (InhibitorPolicy::Obey, INHIBITOR_TIMEOUT),
     };
     let reason = pending_for(host, desired)?.reboot_reason();
     let request = RebootRequest { reason, inhibitor_timeout, inhibitors };

@@ -29,6 +29,8 @@ pub struct WorkCommand {
     pub arguments: Vec<OsString>,
     /// Profile that decides which changes can be applied.
     pub profile: Profile,
+    /// True if the host is a cluster's node.
+    pub is_in_cluster: bool,
 }
 
 /// Running work process, by its process ID.
@@ -112,6 +114,7 @@ fn exchange(
     let order = WorkRequest {
         job,
         profile: workshop.profile,
+        is_in_cluster: workshop.is_in_cluster,
         document: delivery.document.as_ref().map_or(0, MemoryFile::length),
         policy: delivery.policy.as_ref().map(Vec::len),
     };

@@ -9,19 +9,20 @@ use super::worker::{WorkerProgram, WorkerSession};
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::boot;
 
-/// Time to wait for the lock, unless [`VARIABLE`] sets another.
+/// Time to wait for the lock, unless [`VARIABLE`] or the settings set another.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// Environment variable with that time in seconds; 0 waits not at all.
 const VARIABLE: &str = "FLAMEHOLDER_LOCK_TIMEOUT";
 /// Longest delay between two attempts. The lock announces no release.
 const MAX_POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// Return the time to wait for the lock.
+/// Return the time to wait for the lock, by the environment, else by the settings.
 #[must_use]
-pub fn lock_timeout() -> Duration {
+pub fn lock_timeout(of_settings: Option<Duration>) -> Duration {
     // A larger number of seconds would be no time that a clock can reach.
     let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse::<u32>().ok());
-    seconds.map_or(LOCK_TIMEOUT, |seconds| Duration::from_secs(seconds.into()))
+    let seconds = seconds.map(|seconds| Duration::from_secs(seconds.into()));
+    seconds.or(of_settings).unwrap_or(LOCK_TIMEOUT)
 }
 
 /// Open a session, and wait for up to `timeout` while another program holds the lock. Each holder is logged once.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 
-pub use program::WorkerProgram;
+pub use program::{FETCH_TIMEOUT, PARALLEL_FETCHES, WorkerProgram};
 use serde::de::DeserializeOwned;
 
 use crate::core::etc_merge::SpecialFiles;

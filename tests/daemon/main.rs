@@ -16,3 +16,4 @@ mod handover;
 mod mcd;
 mod metrics;
 mod monitoring;
+mod settings;

@@ -8,15 +8,14 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use flameholder::os::worker::FETCH_TIMEOUT;
 use tokio::io::{AsyncRead, ReadBuf};
 use tokio::time::sleep;
 
-/// Time in which at least [`LEAST_RATE`] has to be kept on average, unless [`VARIABLE`] sets another.
+/// Time in which at least [`LEAST_RATE`] has to be kept on average, unless [`FETCH_TIMEOUT`] sets another.
 const WINDOW: Duration = Duration::from_secs(300);
 /// Bytes per second.
 const LEAST_RATE: u64 = 1024;
-/// Environment variable with the window in seconds.
-const VARIABLE: &str = "FLAMEHOLDER_FETCH_TIMEOUT";
 
 /// A fetch that transferred too little in the last window.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +63,7 @@ pub(crate) async fn within_window<T>(request: impl Future<Output = T>) -> Result
 }
 
 fn window() -> Duration {
-    let seconds = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    let seconds = std::env::var(FETCH_TIMEOUT).ok().and_then(|text| text.parse().ok());
     seconds.filter(|seconds| *seconds > 0).map_or(WINDOW, Duration::from_secs)
 }
 

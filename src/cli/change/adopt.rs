@@ -7,8 +7,8 @@ use clap::Args;
 use crate::cli::image_agent::VERSION;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::source_name::SourceName;
 use crate::cli::{CliError, CommandOutcome, image_agent, session};
+use crate::core::config::settings::source::SourceName;
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
 use crate::core::state::service_action::ServiceAction;
@@ -50,7 +50,8 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     }
     let is_shipped = version.is_none();
     let host = session::running_host()?;
-    let mut session = args.os_backend.opener()(SysrootAccess::Stage)?;
+    let mut session =
+        args.os_backend.opener(&session::settings_or_default(&host.root))(SysrootAccess::Stage)?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &host.lock()?, adoption)?;
     drop(session);

@@ -7,7 +7,7 @@ use crate::cli::change::apply::{RebootMode, SwitchArgs, restored, unapplied};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session::{open_running, running_host};
+use crate::cli::session::{open_running, running_host, settings_or_default};
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
@@ -32,9 +32,6 @@ use crate::transaction::update::rollback;
 use crate::transaction::update::running_host::StagedUpdate;
 use crate::transaction::{TransactionError, update};
 
-/// Longest wait for the inhibitor locks that block a reboot.
-const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
-
 pub(crate) fn apply(
     desired: &DecodedConfig,
     image: Option<&str>,
@@ -45,7 +42,8 @@ pub(crate) fn apply(
     let image = image.map(str::parse).transpose()?;
     let host = running_host()?;
     ensure_source_agrees(&host, &desired.object.name, switch.override_source)?;
-    let mut session = os_backend.opener()(SysrootAccess::Stage)?;
+    let settings = settings_or_default(&host.root);
+    let mut session = os_backend.opener(&settings)(SysrootAccess::Stage)?;
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(&host),
         desired,
@@ -164,12 +162,13 @@ fn switch_to(
         return Ok(CommandOutcome::Success);
     }
     pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
+    let inhibitor_timeout = settings_or_default(host.as_root()).reboot.inhibitor_timeout();
     // Others can work on the host while the reboot waits for inhibitor locks.
     drop((session, host));
     if switch.reboot == RebootMode::Never {
         print_text("reboot to activate: systemctl reboot\n")?;
     } else {
-        request_reboot(&pending, switch.reboot)?;
+        request_reboot(&pending, switch.reboot, inhibitor_timeout)?;
     }
     Ok(CommandOutcome::Success)
 }
@@ -181,10 +180,14 @@ fn staged(pending: &PendingGeneration, name: &ConfigName) -> String {
 
 /// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots
 /// it too.
-fn request_reboot(pending: &PendingGeneration, reboot: RebootMode) -> Result<(), CliError> {
+fn request_reboot(
+    pending: &PendingGeneration,
+    reboot: RebootMode,
+    inhibitor_timeout: Duration,
+) -> Result<(), CliError> {
     let request = RebootRequest {
         reason: pending.reboot_reason(),
-        inhibitor_timeout: INHIBITOR_TIMEOUT,
+        inhibitor_timeout,
         inhibitors: if reboot == RebootMode::Insist {
             InhibitorPolicy::OverruleAfterDeadline
         } else {

@@ -134,7 +134,8 @@ fn on_running(
             .map_err(|source| CliError::Refused { file: args.desired.display().to_string(), source })?;
         return Ok((plan, asked));
     };
-    let mut session = args.os_backend.opener()(SysrootAccess::Read)?;
+    let settings = session::settings_or_default(&host.root);
+    let mut session = args.os_backend.opener(&settings)(SysrootAccess::Read)?;
     let (mut plan, before) = on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)?;
     let blocked = blocked::load(&host.root).unwrap_or_default();
     if let Some(blocked) = blocked.filter(|blocked| blocked.config_hash == desired.config_hash()) {

@@ -2,132 +2,230 @@
 //! (`flameholder-daemon.service`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::source_name::SourceName;
 use crate::cli::systemd::work;
 use crate::cli::{CliError, CommandOutcome, ProfileName, session};
 use crate::cluster::{ClusterClient, ClusterIdentity, RequestCounts};
+use crate::core::config::settings::Settings;
+use crate::core::config::settings::metrics::MetricsAddress;
+use crate::core::config::settings::source::SourceName;
+use crate::core::values::causes::chain;
+use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::daemon;
 use crate::daemon::{DaemonError, DaemonSetup, WorkCommand};
+use crate::host::Root;
 use crate::host::facts::boot;
-use crate::host::systemd::reboot_port::InhibitorPolicy;
 use crate::source::directory::DirectorySource;
 use crate::source::kube::KubeSource;
 use crate::source::{SourceCommand, SourceEvent};
+use crate::transaction::state::settings;
 
 /// The kubelet's kubeconfig: its identity may read configs and write this host's Node.
 const KUBELET: &str = "/var/lib/kubelet/kubeconfig";
+/// Namespace of the machine-config-daemon, in which its events are.
+const NAMESPACE: &str = "openshift-machine-config-operator";
 
 /// Address at which the cluster's monitoring scrapes the machine-config-daemon, through kube-rbac-proxy.
 const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8797);
 
+/// Options without a value here or in the environment are taken from the settings of the host (`config.d`).
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
     /// Source of the desired config: `kube`, or `dir:PATH`, a file or a directory of files
     #[arg(long, value_name = "SOURCE", env = "FLAMEHOLDER_SOURCE")]
-    source: SourceName,
-    /// Kubeconfig for reading configs and policies and for writing the MachineConfigNode
-    #[arg(long, value_name = "FILE", default_value = KUBELET, env = "FLAMEHOLDER_KUBECONFIG")]
-    kubeconfig: PathBuf,
+    source: Option<SourceName>,
+    /// Kubeconfig for reading configs and policies and for writing the MachineConfigNode; default:
+    /// /var/lib/kubelet/kubeconfig
+    #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_KUBECONFIG")]
+    kubeconfig: Option<PathBuf>,
     /// Kubeconfig for watching and annotating the Node and for sending events; default: that of --kubeconfig
     #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_NODE_KUBECONFIG")]
     node_kubeconfig: Option<PathBuf>,
     /// Name of this host's Node; default: the host name
     #[arg(long, value_name = "NAME", env = "NODE_NAME")]
     node_name: Option<String>,
-    /// Namespace of the events about this Node
-    #[arg(long, value_name = "NAME", default_value = "openshift-machine-config-operator")]
-    namespace: String,
-    /// Address to serve metrics at; default: 127.0.0.1:8797 with the source `kube`, no metrics otherwise
-    #[arg(long, value_name = "ADDRESS")]
-    metrics: Option<SocketAddr>,
+    /// Namespace of the events about this Node; default: openshift-machine-config-operator
+    #[arg(long, value_name = "NAME", env = "FLAMEHOLDER_NAMESPACE")]
+    namespace: Option<String>,
+    /// Address to serve metrics at, or `off`; default: 127.0.0.1:8797 with the source `kube`, no metrics otherwise
+    #[arg(long, value_name = "ADDRESS", env = "FLAMEHOLDER_METRICS")]
+    metrics: Option<MetricsAddress>,
     /// Rules that decide which changes can be applied; default: `mcd` with the source `kube`, else `native`
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, env = "FLAMEHOLDER_PROFILE")]
     profile: Option<ProfileName>,
     #[command(flatten)]
     os_backend: OsBackendArgs,
 }
 
+/// Options of the daemon: from the command line or the environment, else from the settings, else the defaults.
+#[derive(Debug)]
+struct DaemonOptions {
+    source: SourceName,
+    kubeconfig: PathBuf,
+    node_kubeconfig: PathBuf,
+    node: String,
+    namespace: String,
+    metrics: Option<SocketAddr>,
+    profile: Profile,
+    job_timeout: Duration,
+}
+
+impl DaemonOptions {
+    fn of(args: &DaemonArgs, settings: Settings) -> Result<Self, CliError> {
+        let Settings { source, metrics, limits, .. } = settings;
+        let name = args.source.clone().or(source.desired).ok_or_else(|| {
+            let reason = "no source of the desired config: name one with FLAMEHOLDER_SOURCE in \
+                /etc/flameholder/daemon.env, with `desired` in the table [source] of a fragment, or with --source";
+            CliError::Usage(reason.to_owned())
+        })?;
+        let is_in_cluster = name == SourceName::Kube;
+        let file = |argument: &Option<PathBuf>, setting: Option<ManagedPath>| {
+            argument.clone().or_else(|| setting.map(|path| path.as_str().into()))
+        };
+        let kubeconfig = file(&args.kubeconfig, source.kubeconfig).unwrap_or_else(|| KUBELET.into());
+        let default_profile = if is_in_cluster { Profile::Mcd } else { Profile::Native };
+        let metrics = args.metrics.or(metrics.address).map(MetricsAddress::listener);
+        Ok(Self {
+            node_kubeconfig: file(&args.node_kubeconfig, source.node_kubeconfig)
+                .unwrap_or_else(|| kubeconfig.clone()),
+            kubeconfig,
+            node: args.node_name.clone().or(source.node_name).unwrap_or_else(boot::host_name),
+            namespace: args.namespace.clone().or(source.namespace).unwrap_or_else(|| NAMESPACE.to_owned()),
+            metrics: metrics.unwrap_or_else(|| is_in_cluster.then_some(METRICS)),
+            profile: args.profile.map(Into::into).or(source.profile).unwrap_or(default_profile),
+            job_timeout: limits.job_timeout(),
+            source: name,
+        })
+    }
+
+    fn is_in_cluster(&self) -> bool {
+        self.source == SourceName::Kube
+    }
+
+    fn cluster(&self, requests: RequestCounts) -> ClusterClient {
+        let reader = ClusterIdentity::of(&self.kubeconfig, requests.clone());
+        let is_same = self.node_kubeconfig == self.kubeconfig;
+        let writer =
+            if is_same { reader.clone() } else { ClusterIdentity::of(&self.node_kubeconfig, requests) };
+        ClusterClient { node: self.node.clone(), namespace: self.namespace.clone(), writer, reader }
+    }
+}
+
 pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
-    session::running_host()?;
+    let host = session::running_host()?;
+    let options = DaemonOptions::of(args, settings_of(&host.root, args)?)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
     let (command_sender, commands) = unbounded_channel();
     let (event_sender, events) = unbounded_channel();
-    let is_of_cluster = args.source == SourceName::Kube;
-    let profile = if is_of_cluster { Profile::Mcd } else { Profile::Native };
     let requests = RequestCounts::default();
+    let arguments = [work::COMMAND.to_owned()].into_iter().chain(args.os_backend.arguments());
     let setup = DaemonSetup {
         work_command: WorkCommand {
-            arguments: [work::COMMAND.to_owned()]
-                .into_iter()
-                .chain(args.os_backend.arguments())
-                .map(Into::into)
-                .collect(),
-            profile: args.profile.map_or(profile, Into::into),
+            arguments: arguments.map(Into::into).collect(),
+            profile: options.profile,
+            is_in_cluster: options.is_in_cluster(),
         },
-        // In a cluster the node is drained by then, and its pool waits for it: inhibitors are overruled.
-        inhibitors: if is_of_cluster {
-            InhibitorPolicy::OverruleAfterDeadline
-        } else {
-            InhibitorPolicy::Obey
-        },
-        source: args.source.to_string(),
-        node: node(args),
-        metrics: args.metrics.or(is_of_cluster.then_some(METRICS)),
-        requests: is_of_cluster.then(|| requests.clone()),
+        job_timeout: options.job_timeout,
+        source: options.source.to_string(),
+        node: options.node.clone(),
+        metrics: options.metrics,
+        requests: options.is_in_cluster().then(|| requests.clone()),
         commands: command_sender,
         events,
     };
+    drop(host);
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = run_source(args, requests, event_sender, commands) => Err(ended),
+            ended = run_source(&options, requests, event_sender, commands) => Err(ended),
         }
     })?;
     Ok(CommandOutcome::Success)
 }
 
+/// Load the settings. Where they cannot be used, a source that is named elsewhere can still bring a config that mends
+/// them: the daemon goes on with the defaults, and its jobs report the fault.
+fn settings_of(root: &Root, args: &DaemonArgs) -> Result<Settings, CliError> {
+    match settings::settings(root) {
+        Err(error) if args.source.is_some() => {
+            log::warn!("going on with the default settings: {error}", error = chain(&error));
+            Ok(Settings::default())
+        }
+        loaded => Ok(loaded?),
+    }
+}
+
 /// Run the source, and return why it ended.
 async fn run_source(
-    args: &DaemonArgs,
+    options: &DaemonOptions,
     requests: RequestCounts,
     events: UnboundedSender<SourceEvent>,
     commands: UnboundedReceiver<SourceCommand>,
 ) -> DaemonError {
-    match &args.source {
+    match &options.source {
         SourceName::Directory(path) => match DirectorySource::new(path.clone(), events).run(commands).await {
             Ok(()) => DaemonError::SourceEnded,
             Err(error) => DaemonError::Watch(error),
         },
         SourceName::Kube => {
-            KubeSource::new(cluster(args, requests), events).run(commands).await;
+            KubeSource::new(options.cluster(requests), events).run(commands).await;
             DaemonError::SourceEnded
         }
     }
 }
 
-fn node(args: &DaemonArgs) -> String {
-    args.node_name.clone().unwrap_or_else(boot::host_name)
-}
+#[cfg(test)]
+mod tests {
+    use clap::{Args as _, Command, FromArgMatches as _};
 
-fn cluster(args: &DaemonArgs, requests: RequestCounts) -> ClusterClient {
-    let reader = ClusterIdentity::of(&args.kubeconfig, requests.clone());
-    let is_other = |path: &&PathBuf| **path != args.kubeconfig;
-    ClusterClient {
-        node: node(args),
-        namespace: args.namespace.clone(),
-        writer: args
-            .node_kubeconfig
-            .as_ref()
-            .filter(is_other)
-            .map_or_else(|| reader.clone(), |path: &PathBuf| ClusterIdentity::of(Path::new(path), requests)),
-        reader,
+    use super::*;
+    use crate::core::config::settings::FragmentFile;
+
+    fn options(arguments: &[&str], fragment: &str) -> Result<DaemonOptions, CliError> {
+        let command = DaemonArgs::augment_args(Command::new("daemon"));
+        let matches = command.try_get_matches_from([&["daemon"], arguments].concat()).unwrap();
+        let path = ManagedPath::constant("/etc/flameholder/config.d/a.toml");
+        let fragments = [FragmentFile { path, bytes: fragment.as_bytes().to_vec() }];
+        DaemonOptions::of(&DaemonArgs::from_arg_matches(&matches).unwrap(), Settings::of(&fragments).unwrap())
+    }
+
+    #[test]
+    fn options_are_taken_from_the_command_line_before_settings_and_defaults() {
+        let fragment = "[source]\ndesired = \"kube\"\nkubeconfig = \"/etc/a\"\nnode-name = \"a\"\n\
+            namespace = \"b\"\nprofile = \"native\"\n[metrics]\naddress = \"127.0.0.1:1\"\n[limits]\njob-timeout = 5\n";
+        let set = options(&[], fragment).unwrap();
+        assert_eq!((set.source.to_string().as_str(), set.profile), ("kube", Profile::Native));
+        assert_eq!((set.kubeconfig.to_str(), set.node_kubeconfig.to_str()), (Some("/etc/a"), Some("/etc/a")));
+        assert_eq!((set.node.as_str(), set.namespace.as_str()), ("a", "b"));
+        assert_eq!((set.metrics, set.job_timeout.as_secs()), ("127.0.0.1:1".parse().ok(), 5));
+        let given = ["--source", "dir:c", "--kubeconfig", "d", "--metrics", "off", "--profile", "mcd"];
+        let given = options(&given, fragment).unwrap();
+        assert_eq!((given.source.to_string().as_str(), given.profile), ("dir:c", Profile::Mcd));
+        assert_eq!((given.kubeconfig.to_str(), given.node.as_str(), given.metrics), (Some("d"), "a", None));
+    }
+
+    #[test]
+    fn defaults_follow_the_source() {
+        let node = options(&["--source", "kube"], "").unwrap();
+        assert_eq!((node.metrics, node.profile), (Some(METRICS), Profile::Mcd));
+        assert_eq!(node.node_kubeconfig.to_str(), Some(KUBELET));
+        let host = options(&["--source", "dir:/a"], "").unwrap();
+        assert_eq!((host.metrics, host.profile), (None, Profile::Native));
+    }
+
+    #[test]
+    fn missing_source_is_wrong_usage_that_names_each_place_for_it() {
+        let error = options(&[], "").unwrap_err().to_string();
+        for place in ["FLAMEHOLDER_SOURCE", "daemon.env", "[source]", "--source"] {
+            assert!(error.contains(place), "{error}");
+        }
     }
 }

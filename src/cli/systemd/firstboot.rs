@@ -27,8 +27,9 @@ pub(crate) struct FirstbootArgs {
 pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
     let host = session::running_host()?;
     first_boot::claim(&host.root)?;
+    let settings = session::settings_or_default(&host.root);
     let outside = FirstBootPorts {
-        sessions: &mut args.os_backend.opener(),
+        sessions: &mut args.os_backend.opener(&settings),
         services: &SystemdServices::system(),
         profile: args.profile.into(),
         say: &mut say,

@@ -1,10 +1,13 @@
 //! `flameholder work`: one piece of work on the host for the daemon, in a process of its own.
 
+use std::path::Path;
+
 use clap::Args;
 
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::daemon::work;
+use crate::host::Root;
 
 /// Name of the subcommand, as the daemon passes it.
 pub(crate) const COMMAND: &str = "work";
@@ -16,7 +19,8 @@ pub(crate) struct WorkArgs {
 }
 
 pub(crate) fn run(args: &WorkArgs) -> Result<CommandOutcome, CliError> {
-    let mut open = args.os_backend.opener();
+    let root = Root::open(Path::new("/"))?;
+    let mut open = args.os_backend.opener(&session::settings_or_default(&root));
     let done = work::run(&mut open, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     done.map_err(CliError::Output)?;
     Ok(CommandOutcome::Success)

@@ -1,6 +1,11 @@
 //! The agent's own settings, read from TOML fragments in `config.d` directories.
 
 pub mod boot_check;
+pub mod image;
+pub mod limits;
+pub mod metrics;
+pub mod reboot;
+pub mod source;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -11,6 +16,11 @@ use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
 use crate::core::config::settings::boot_check::HealthPolicy;
+use crate::core::config::settings::image::ImageSettings;
+use crate::core::config::settings::limits::LimitSettings;
+use crate::core::config::settings::metrics::MetricsSettings;
+use crate::core::config::settings::reboot::RebootSettings;
+use crate::core::config::settings::source::SourceSettings;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
 use crate::core::values::refusal::TextPlace;
@@ -101,6 +111,11 @@ fn is_of_the_record(path: &ManagedPath) -> bool {
 pub struct Settings {
     pub drift: DriftPolicies,
     pub boot_check: HealthPolicy,
+    pub source: SourceSettings,
+    pub image: ImageSettings,
+    pub reboot: RebootSettings,
+    pub metrics: MetricsSettings,
+    pub limits: LimitSettings,
 }
 
 impl Settings {
@@ -122,17 +137,25 @@ impl Settings {
         self.drift.default = default.unwrap_or(self.drift.default);
         self.drift.paths.extend(path.into_iter().map(|item| (item.path.into_inner(), item.policy)));
         fragment.boot_check.overlay(&mut self.boot_check);
+        fragment.source.overlay(&mut self.source);
+        fragment.image.overlay(&mut self.image);
+        fragment.reboot.overlay(&mut self.reboot);
+        fragment.metrics.overlay(&mut self.metrics);
+        fragment.limits.overlay(&mut self.limits);
     }
 }
 
 /// The TOML of one fragment; absent settings stay as earlier fragments set them.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
 struct Fragment {
-    #[serde(default)]
     drift: DriftFragment,
-    #[serde(default, rename = "boot-check")]
     boot_check: boot_check::BootCheckFragment,
+    source: source::SourceFragment,
+    image: ImageSettings,
+    reboot: reboot::RebootFragment,
+    metrics: MetricsSettings,
+    limits: LimitSettings,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -165,6 +188,9 @@ impl Fragment {
                 let reason = format!("duplicate path {}; list it once per file", item.path.get_ref());
                 return Err((item.path.span(), reason));
             }
+        }
+        if let Some(name) = fragment.source.relative_directory() {
+            return Err((name.span(), format!("{} is not absolute", name.get_ref())));
         }
         Ok(fragment)
     }

@@ -60,7 +60,7 @@ impl Default for RpmOstreeDeadlines {
             start: minutes(5),
             idle_timeout: minutes(30),
             stop: minutes(2),
-            busy_timeout: lock_timeout(),
+            busy_timeout: lock_timeout(None),
             max_poll_interval: Duration::from_secs(30),
         }
     }

@@ -9,11 +9,16 @@ use crate::os::{OsError, RedactedCause};
 /// Installation directory of distribution packages.
 const LIBEXEC: &str = "/usr/libexec/flameholder";
 
+/// Environment variable with the time in seconds in which a fetch must not stall.
+pub const FETCH_TIMEOUT: &str = "FLAMEHOLDER_FETCH_TIMEOUT";
+/// Environment variable with the number of layers fetched at a time.
+pub const PARALLEL_FETCHES: &str = "FLAMEHOLDER_PARALLEL_FETCHES";
+
 /// Environment variables passed on to the worker: its own settings, paths, proxies and CA certificates, and settings of
 /// skopeo, libostree and systemd. `LANG` is not passed on: errors are classified by their English text.
 const ENVIRONMENT: [&str; 18] = [
-    "FLAMEHOLDER_FETCH_TIMEOUT",
-    "FLAMEHOLDER_PARALLEL_FETCHES",
+    FETCH_TIMEOUT,
+    PARALLEL_FETCHES,
     "PATH",
     "HOME",
     "TMPDIR",
@@ -76,6 +81,16 @@ impl WorkerProgram {
         self.environment.retain(|(known, _)| known != name);
         self.environment.push((name.into(), value.as_ref().into()));
         self
+    }
+
+    /// Set a variable in the worker's environment, unless this process has passed one on.
+    #[must_use]
+    pub fn with_default(self, name: &str, value: Option<impl std::fmt::Display>) -> Self {
+        let is_set = self.environment.iter().any(|(known, _)| known == name);
+        match value {
+            Some(value) if !is_set => self.with_env(name, value.to_string()),
+            _ => self,
+        }
     }
 
     pub(super) fn start(&self) -> Result<Child, OsError> {

@@ -305,13 +305,21 @@ fn lock_that_stays_held_ends_with_exit_code_75_and_its_holder() {
     let (host, _bus, config, image) = slow();
     let script = format!(
         "{}=/sysroot/ostree/lock {} & holder=$!; until test -e /run/held; do sleep 0.05; done
-        FLAMEHOLDER_LOCK_TIMEOUT=1 flameholder apply --desired {config} --os-image {image}; code=$?
+        TIMEOUT flameholder apply --desired {config} --os-image {image}; code=$?
         rm /run/held; wait $holder; exit $code",
         daemon::LOCK_VARIABLE,
         daemon::command(0, None)[2..].join(" "),
     );
-    for backend in ["", " --os-backend libostree"] {
-        let outcome = host.run(["sh", "-c", &script.replace("--os-image", &format!("{backend} --os-image"))]);
+    // By the environment, whatever the settings say, and by the settings.
+    for (backend, variable, seconds) in [
+        ("auto", "FLAMEHOLDER_LOCK_TIMEOUT=1", 900),
+        ("libostree", "FLAMEHOLDER_LOCK_TIMEOUT=1", 900),
+        ("auto", "", 1),
+        ("libostree", "", 1),
+    ] {
+        let settings = format!("[image]\nbackend = \"{backend}\"\n[limits]\nlock-timeout = {seconds}\n");
+        host.write_etc("flameholder/config.d/50-lock.toml", &settings);
+        let outcome = host.run(["sh", "-c", &script.replace("TIMEOUT ", &format!("{variable} "))]);
         assert_eq!(outcome.code, Some(75), "{outcome:?}");
         assert!(outcome.stderr.contains("error: / is locked by rpm-ostreed (process "), "{outcome:?}");
     }

@@ -25,6 +25,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::Command;
 
 use anyhow::Context as _;
+use flameholder::os::worker::PARALLEL_FETCHES;
 use ostree_ext::container::merge_default_container_proxy_opts;
 use ostree_ext::container::store::PreparedImport;
 use ostree_ext::containers_image_proxy::ImageProxyConfig;
@@ -38,10 +39,8 @@ use crate::stall::ByteCount;
 
 /// First argument of the relay's process.
 pub(crate) const RELAY: &str = "relay-image-proxy";
-/// Layers fetched at a time, unless [`VARIABLE`] sets another number; as many as `skopeo copy` fetches.
+/// Layers fetched at a time, unless [`PARALLEL_FETCHES`] sets another number; as many as `skopeo copy` fetches.
 const AT_A_TIME: usize = 6;
-/// Environment variable with the number of layers fetched at a time.
-const VARIABLE: &str = "FLAMEHOLDER_PARALLEL_FETCHES";
 /// Space for an unpacked layer, as a multiple of the compressed one.
 const UNPACKED: u64 = 4;
 
@@ -145,7 +144,7 @@ fn missing_blobs(import: &PreparedImport) -> Vec<PlannedBlob> {
 }
 
 fn at_a_time() -> usize {
-    let number = std::env::var(VARIABLE).ok().and_then(|text| text.parse().ok());
+    let number = std::env::var(PARALLEL_FETCHES).ok().and_then(|text| text.parse().ok());
     number.unwrap_or(AT_A_TIME)
 }
 

@@ -1,6 +1,13 @@
 //! Settings from fragments: precedence, and the position of faults.
 
+use std::num::NonZeroU8;
+use std::time::Duration;
+
 use super::*;
+use crate::core::config::settings::image::BackendChoice;
+use crate::core::config::settings::metrics::MetricsAddress;
+use crate::core::config::settings::reboot::InhibitorChoice;
+use crate::core::values::profile::Profile;
 
 fn file(name: &str, text: &str) -> FragmentFile {
     let path = ManagedPath::constant("/etc/flameholder/config.d").join(name);
@@ -63,6 +70,26 @@ fn boot_check_settings_are_overlaid_one_by_one() {
 }
 
 #[test]
+fn settings_of_the_daemon_are_overlaid_one_by_one() {
+    let first = "[source]\ndesired = \"kube\"\nnode-name = \"a\"\n[metrics]\naddress = \"[::1]:1\"\n\
+        [image]\nbackend = \"rpm-ostree\"\n[reboot]\ninhibitor-timeout = 0\n[limits]\nlock-timeout = 0\n";
+    let second = "[source]\ndesired = \"dir:/etc/desired\"\nprofile = \"mcd\"\n[metrics]\naddress = \"off\"\n\
+        [image]\nparallel-fetches = 1\n[reboot]\ninhibitors = \"obey\"\n[limits]\njob-timeout = 60\n";
+    let settings = Settings::of(&[file("1.toml", first), file("2.toml", second)]).unwrap();
+    let Settings { source, image, reboot, metrics, limits, .. } = settings;
+    assert_eq!(source.desired.unwrap().to_string(), "dir:/etc/desired");
+    assert_eq!((source.node_name.as_deref(), source.profile), (Some("a"), Some(Profile::Mcd)));
+    assert_eq!(image.backend, Some(BackendChoice::RpmOstree));
+    assert_eq!(image.parallel_fetches.map(NonZeroU8::get), Some(1));
+    assert_eq!((reboot.inhibitors, reboot.inhibitor_timeout()), (InhibitorChoice::Obey, Duration::ZERO));
+    assert_eq!(metrics.address, Some(MetricsAddress::Off));
+    assert_eq!((limits.lock_timeout(), limits.job_timeout().as_secs()), (Some(Duration::ZERO), 60));
+    let defaults = Settings::default();
+    assert_eq!((defaults.limits.lock_timeout(), defaults.limits.job_timeout().as_secs()), (None, 7200));
+    assert_eq!(defaults.reboot.inhibitor_timeout().as_secs(), 600);
+}
+
+#[test]
 fn drift_of_the_record_cannot_be_ignored() {
     let all = "[drift]\ndefault = \"ignore\"\n".to_owned();
     let each = [RECORD, CURRENT_CONFIG].map(|path| listed(path, "ignore")).concat();
@@ -99,6 +126,18 @@ fn fault_is_reported_with_line_and_column() {
         ("[boot-check]\nrollback = \"sometimes\"\n", "2:12", "`sometimes`"),
         ("[boot-check]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
         ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
+        ("[source]\ndesired = \"cluster\"\n", "2:11", "expected `kube` or `dir:PATH`"),
+        ("[source]\ndesired = \"dir:desired\"\n", "2:11", "dir:desired is not absolute"),
+        ("[source]\nkubeconfig = \"kubeconfig\"\n", "2:14", "not absolute"),
+        ("[source]\nprofile = \"other\"\n", "2:11", "`other`"),
+        ("[source]\ntoken = 1\n", "2:1", "`token`"),
+        ("[image]\nbackend = \"bootc\"\n", "2:11", "`bootc`"),
+        ("[image]\nparallel-fetches = 0\n", "2:20", "nonzero"),
+        ("[reboot]\ninhibitors = true\n", "2:14", ""),
+        ("[reboot]\ninhibitor-timeout = -1\n", "2:21", ""),
+        ("[metrics]\naddress = \"localhost\"\n", "2:11", "`127.0.0.1:8797`"),
+        ("[limits]\njob-timeout = 0\n", "2:15", "nonzero"),
+        ("[limits]\nfetch_timeout = 1\n", "2:1", "`fetch_timeout`"),
     ] {
         let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();
         let place = format!("/etc/flameholder/config.d/a.toml:{at}: ");

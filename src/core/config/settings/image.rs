@@ -1,0 +1,32 @@
+//! Settings of OS image updates: `[image]` in a fragment.
+
+use std::num::NonZeroU8;
+
+use serde::Deserialize;
+
+/// The choice of the program that changes OS image and packages of the running host.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BackendChoice {
+    /// rpm-ostreed if the host has it, else libostree.
+    #[default]
+    Auto,
+    Libostree,
+    RpmOstree,
+}
+
+/// The way in which images are fetched and deployed; what is absent has its default.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ImageSettings {
+    pub backend: Option<BackendChoice>,
+    /// Layers fetched at a time.
+    pub parallel_fetches: Option<NonZeroU8>,
+}
+
+impl ImageSettings {
+    pub(crate) fn overlay(self, settings: &mut Self) {
+        settings.backend = self.backend.or(settings.backend);
+        settings.parallel_fetches = self.parallel_fetches.or(settings.parallel_fetches);
+    }
+}

@@ -1,0 +1,112 @@
+//! Settings of the daemon's source: `[source]` in a fragment.
+
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use crate::core::values::names::ManagedPath;
+use crate::core::values::profile::Profile;
+
+/// Source of the desired config that the daemon follows.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum SourceName {
+    /// The cluster's API server.
+    Kube,
+    /// A file, or a directory of files.
+    Directory(PathBuf),
+}
+
+impl std::fmt::Display for SourceName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Kube => f.write_str("kube"),
+            Self::Directory(path) => write!(f, "dir:{}", path.display()),
+        }
+    }
+}
+
+impl FromStr for SourceName {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text.split_once(':') {
+            None if text == "kube" => Ok(Self::Kube),
+            Some(("dir", path)) if !path.is_empty() => Ok(Self::Directory(path.into())),
+            _ => Err("expected `kube` or `dir:PATH`".to_owned()),
+        }
+    }
+}
+
+impl TryFrom<String> for SourceName {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+/// The daemon's source, and how it is reached; what is absent has its default.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SourceSettings {
+    pub desired: Option<SourceName>,
+    /// Kubeconfig for reading configs.
+    pub kubeconfig: Option<ManagedPath>,
+    /// Kubeconfig for watching and annotating the Node.
+    pub node_kubeconfig: Option<ManagedPath>,
+    /// Name of the host's Node.
+    pub node_name: Option<String>,
+    /// Namespace of the events about the Node.
+    pub namespace: Option<String>,
+    /// Rules that decide which changes can be applied.
+    pub profile: Option<Profile>,
+}
+
+/// The TOML of `[source]`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct SourceFragment {
+    desired: Option<Spanned<SourceName>>,
+    kubeconfig: Option<ManagedPath>,
+    node_kubeconfig: Option<ManagedPath>,
+    node_name: Option<String>,
+    namespace: Option<String>,
+    profile: Option<Profile>,
+}
+
+impl SourceFragment {
+    /// Return a directory that is relative, with its place: the daemon has no directory that it could be relative to.
+    pub(crate) fn relative_directory(&self) -> Option<&Spanned<SourceName>> {
+        let is_relative = |name: &&Spanned<SourceName>| matches!(name.get_ref(), SourceName::Directory(path) if path.is_relative());
+        self.desired.as_ref().filter(is_relative)
+    }
+
+    pub(crate) fn overlay(self, settings: &mut SourceSettings) {
+        let earlier = std::mem::take(settings);
+        *settings = SourceSettings {
+            desired: self.desired.map(Spanned::into_inner).or(earlier.desired),
+            kubeconfig: self.kubeconfig.or(earlier.kubeconfig),
+            node_kubeconfig: self.node_kubeconfig.or(earlier.node_kubeconfig),
+            node_name: self.node_name.or(earlier.node_name),
+            namespace: self.namespace.or(earlier.namespace),
+            profile: self.profile.or(earlier.profile),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn source_name_is_printed_as_it_was_given() {
+        for text in ["kube", "dir:/etc/desired", "dir:a:b"] {
+            assert_eq!(text.parse::<SourceName>().unwrap().to_string(), text);
+        }
+        for text in ["", "kubernetes", "dir:", "/etc/desired"] {
+            assert!(text.parse::<SourceName>().is_err(), "{text}");
+        }
+    }
+}
