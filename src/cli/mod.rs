@@ -10,6 +10,7 @@ mod output;
 mod session;
 mod systemd;
 
+use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -18,6 +19,7 @@ pub use error::CliError;
 use output::{journal_log, stderr_log, terminal};
 
 use crate::core::values::profile::Profile;
+use crate::host::interrupt_signals::InterruptSignals;
 
 /// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]
@@ -192,7 +194,38 @@ impl Command {
     }
 }
 
+impl Command {
+    /// True if an interruption can leave something behind.
+    fn changes(&self) -> bool {
+        match self {
+            Self::Verify(args) => args.repair,
+            Self::Apply(_)
+            | Self::Unstage(_)
+            | Self::Rollback(_)
+            | Self::Recover(_)
+            | Self::Adopt(_)
+            | Self::Release => true,
+            _ => false,
+        }
+    }
+}
+
+/// Tell who interrupts the command at a terminal what becomes of the change.
+fn announce_interruption() {
+    InterruptSignals::install().announce(|| {
+        // The terminal shows `^C`, perhaps behind a line of progress.
+        terminal::say("");
+        terminal::say(
+            "interrupted: a change that had begun is undone by the next one or by `flameholder recover`; \
+            `flameholder status` shows what is staged",
+        );
+    });
+}
+
 fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
+    if command.changes() && std::io::stderr().is_terminal() {
+        announce_interruption();
+    }
     match command {
         Command::Plan(args) => inspect::plan::run(&args),
         Command::Apply(args) => change::apply::run(&args),

@@ -1,6 +1,6 @@
 //! Termination signals, delayed while an rpm-ostreed transaction has to be cancelled first.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use nix::sys::signal::{SigSet, Signal, raise};
 use tokio::sync::watch;
@@ -12,7 +12,11 @@ const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 #[derive(Debug, Clone)]
 pub struct InterruptSignals {
     in_care: Arc<Mutex<Option<watch::Sender<bool>>>>,
+    notice: Arc<OnceLock<fn()>>,
 }
+
+/// The handler of this process. Of two threads that wait for the same signals either could get one.
+static HANDLER: OnceLock<InterruptSignals> = OnceLock::new();
 
 /// While a guard exists, the first signal does not terminate the process.
 #[derive(Debug)]
@@ -22,14 +26,23 @@ pub struct InterruptGuard {
 }
 
 impl InterruptSignals {
-    /// Block the signals and handle them in a thread. Must be called before the process has other threads:
-    /// only threads started later inherit the signal mask. Child processes are not affected.
+    /// Block the signals and handle them in a thread; return the handler that exists, if there is one. Must be called
+    /// before the process has other threads: only threads started later inherit the signal mask. Child processes
+    /// are not affected.
     #[must_use]
     pub fn install() -> Self {
-        let interrupt = Self { in_care: Arc::default() };
-        let waiting = interrupt.clone();
-        in_thread(move |signals| waiting.wait(signals));
-        interrupt
+        let handler = HANDLER.get_or_init(|| {
+            let interrupt = Self { in_care: Arc::default(), notice: Arc::default() };
+            let waiting = interrupt.clone();
+            in_thread(move |signals| waiting.wait(signals));
+            interrupt
+        });
+        handler.clone()
+    }
+
+    /// Call `notice` before a signal terminates the process. Only the first one counts.
+    pub fn announce(&self, notice: fn()) {
+        self.notice.get_or_init(|| notice);
     }
 
     fn wait(&self, signals: SigSet) {
@@ -38,7 +51,12 @@ impl InterruptSignals {
             match &*in_care {
                 // A second signal terminates the process at once.
                 Some(care) if !*care.borrow() => drop(care.send(true)),
-                _ => terminate(signals, signal),
+                _ => {
+                    if let Some(notice) = self.notice.get() {
+                        notice();
+                    }
+                    terminate(signals, signal);
+                }
             }
         }
     }

@@ -3,5 +3,6 @@
 
 mod ignition;
 mod installation;
+mod interruption;
 mod render;
 mod schema;

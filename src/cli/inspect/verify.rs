@@ -26,7 +26,7 @@ pub(crate) struct VerifyArgs {
     pub(crate) place: TargetArgs,
     /// Repair drift of paths whose drift policy is `repair`, and report the rest
     #[arg(long, requires = "root", conflicts_with = "sysroot")]
-    repair: bool,
+    pub(crate) repair: bool,
     /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
     output: OutputFormat,
