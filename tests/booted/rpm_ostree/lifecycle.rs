@@ -23,6 +23,7 @@ const SLOW: Faults = Faults {
     mute: false,
     deaf: false,
     lie: false,
+    script_fails: false,
     cancelled_late: false,
 };
 

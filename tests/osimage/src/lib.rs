@@ -14,6 +14,7 @@ mod image;
 mod programs;
 mod registry;
 mod remove;
+mod rpm_database;
 mod sysroot;
 mod tree;
 mod units;

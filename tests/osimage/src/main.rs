@@ -36,6 +36,9 @@ struct OsArgs {
     /// Add a small SELinux policy, sufficient to look up labels.
     #[arg(long)]
     selinux: bool,
+    /// Add an RPM database, for packages with the real rpm-ostreed.
+    #[arg(long)]
+    rpm_database: bool,
 }
 
 #[derive(Debug, Args)]
@@ -77,7 +80,8 @@ struct SysrootArgs {
 impl OsArgs {
     fn os(&self) -> Os {
         let os = Os::new(self.version);
-        if self.selinux { os.with_selinux() } else { os }
+        let os = if self.selinux { os.with_selinux() } else { os };
+        if self.rpm_database { os.with_rpm_database() } else { os }
     }
 }
 

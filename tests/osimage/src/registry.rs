@@ -11,6 +11,9 @@ use std::time::{Duration, Instant};
 /// Bytes that a limited connection sends at once.
 const PORTION: usize = 64 * 1024;
 
+/// Answer to a request for what is not there, as in the distribution specification of OCI.
+const MANIFEST_UNKNOWN: &[u8] = br#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "not found"}]}"#;
+
 /// Manner in which the registry answers.
 #[derive(Debug, Clone)]
 pub enum RegistryAnswers {
@@ -241,7 +244,7 @@ fn look_up(layout: &Path, path: &str) -> (&'static str, &'static str, Vec<u8>) {
     };
     match fs::read(layout.join("blobs").join(digest.replace(':', "/"))) {
         Ok(blob) => ("200 OK", kind, blob),
-        Err(_) => ("404 Not Found", "application/json", b"{}".to_vec()),
+        Err(_) => ("404 Not Found", "application/json", MANIFEST_UNKNOWN.to_vec()),
     }
 }
 

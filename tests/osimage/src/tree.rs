@@ -7,7 +7,7 @@ use std::path::Path;
 use anyhow::Context as _;
 
 use crate::agent::ShippedAgent;
-use crate::{programs, units};
+use crate::{programs, rpm_database, units};
 
 /// Size of the generated kernel and initramfs, in bytes.
 const KERNEL_SIZE: usize = 8 * 1024;
@@ -53,12 +53,21 @@ pub struct Os {
     /// Directories in `/` that are links to `/var`, besides the usual ones.
     links: Vec<&'static str>,
     agent: Option<ShippedAgent>,
+    has_rpm_database: bool,
 }
 
 impl Os {
     #[must_use]
     pub fn new(number: u32) -> Self {
-        Self { number, selinux: None, bootable: true, broken: false, links: Vec::new(), agent: None }
+        Self {
+            number,
+            selinux: None,
+            bootable: true,
+            broken: false,
+            links: Vec::new(),
+            agent: None,
+            has_rpm_database: false,
+        }
     }
 
     /// Add a small SELinux policy, sufficient to look up labels.
@@ -96,6 +105,12 @@ impl Os {
     #[must_use]
     pub fn with_agent(self, version: &str, enabled: bool) -> Self {
         Self { agent: Some(ShippedAgent { version: version.to_owned(), enabled }), ..self }
+    }
+
+    /// Add an RPM database, for packages with the real rpm-ostreed.
+    #[must_use]
+    pub fn with_rpm_database(self) -> Self {
+        Self { has_rpm_database: true, ..self }
     }
 
     /// Version in the image's label and in `os-release`.
@@ -143,6 +158,9 @@ impl Os {
             write(root, &format!("{modules}/initramfs.img"), &self.noise(2), 0o600)?;
         }
         units::write(root)?;
+        if self.has_rpm_database {
+            rpm_database::write_database(root)?;
+        }
         if let Some(agent) = &self.agent {
             agent.write(root)?;
         }
@@ -248,12 +266,14 @@ const GSHADOW: &str = "root:::\nwheel:::core\ncore:::\n";
 const CHRONY: &str =
     "pool 2.fedora.pool.ntp.org iburst\ndriftfile /var/lib/chrony/drift\nmakestep 1.0 3\nrtcsync\n";
 
+/// Packages of the image. The stand-in for rpm-ostreed reads the list in place of an RPM database.
+pub(crate) const PACKAGES: (&str, &str) = (
+    "usr/share/packages.list",
+    "chrony\nkernel\nkernel-core\nkernel-modules\nkernel-modules-core\nkernel-modules-extra\nsystemd\n",
+);
+
 const FILES: [(&str, &str); 15] = [
-    // The stand-in for rpm-ostreed reads it in place of an RPM database.
-    (
-        "usr/share/packages.list",
-        "chrony\nkernel\nkernel-core\nkernel-modules\nkernel-modules-core\nkernel-modules-extra\nsystemd\n",
-    ),
+    PACKAGES,
     (
         "usr/etc/passwd",
         "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/var/home/core:/bin/bash\n",

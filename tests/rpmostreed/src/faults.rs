@@ -35,6 +35,8 @@ pub struct Faults {
     pub deaf: bool,
     /// Report success without doing anything.
     pub lie: bool,
+    /// A script of layered packages fails.
+    pub script_fails: bool,
     /// Take a cancellation of the transaction into account after it has staged its deployment.
     pub cancelled_late: bool,
 }

@@ -22,9 +22,11 @@
 //! | the same reference again is an error | `change_origin_refspec` in `src/daemon/rpmostreed-transaction-types.cxx` | `recordings::same_image_is_refused_and_upgrade_finds_nothing` |
 //! | a held sysroot lock is an error at once; another client is refused, or joins an equal call | `src/daemon/rpmostreed-transaction-monitor.cxx` | `recordings::held_lock_is_an_error_at_once`, `recordings::second_client_is_refused_or_joins` |
 //! | any client cancels | the transaction's socket, which is open to all users | `recordings::another_client_cancels`, `meddling` |
+//! | a package's script that fails ends the transaction before anything is staged | the core's import and assembly | `recordings::failed_script_of_a_package_is_named` |
+//! | packages without `no-pull-base` ask the registry for the base's tag first | `src/daemon/rpmostreed-transaction-types.cxx` | `recordings::packages_alone_pull_the_tag_of_their_base` |
 //!
-//! The packages of an image are listed in its `usr/share/packages.list`, in place of an RPM database, so the real daemon
-//! accepts the test images, and layers nothing onto them.
+//! The packages of an image are listed in its `usr/share/packages.list`. The real daemon reads the RPM database that
+//! `osimage --rpm-database` adds, with the same packages.
 
 mod active;
 mod daemon;

@@ -128,6 +128,12 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
     faults.reach(&worker.faults, Die::Midway);
     let (requested, removed) = (layering::list(&origin, REQUESTED), layering::list(&origin, REMOVED));
     packages::ensure_installed(&sysroot.repo(), &base, &removed)?;
+    if faults.script_fails && !(requested.is_empty() && removed.is_empty()) {
+        let task = "Running systemd-sysusers";
+        worker.say(Said::TaskBegin(task.to_owned()));
+        worker.say(Said::TaskEnd("done".to_owned()));
+        anyhow::bail!("{task}: bwrap(/usr/lib/rpm/sysusers.sh): Child process exited with code 1");
+    }
     let commit = packages::lay(&sysroot.repo(), &base, &requested, &removed)?;
     worker.ensure_wanted()?;
     let arguments = arguments_of(&merge);

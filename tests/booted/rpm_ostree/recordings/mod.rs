@@ -4,8 +4,11 @@
 mod message;
 mod replay;
 
-use osimage::Os;
+use std::fs;
+
+use osimage::{ImageRegistry, Os, RegistryAnswers};
 use rpmostreed::Faults;
+use testbed::booted::host::Host;
 
 use super::client::DaemonHost;
 use super::packages::offer;
@@ -24,9 +27,13 @@ const BROKEN: &str = "broken@sha256:0592b63f3b8fd1b112b43e6fff41253aeca5e44e3ee0
 /// Registry of the recordings.
 const REGISTRY: &str = "ostree-unverified-registry:registry.example/";
 
+/// Milliseconds without a client after which the daemon exits, where a recording has its end.
+const IDLE: u64 = 200;
+
 /// Repeat a recording on a host with these faults.
 fn replay(name: &str, faults: &Faults) {
-    let fixture = DaemonHost::new(faults);
+    let fixture =
+        if name.starts_with("idle") { DaemonHost::with_idle(faults, IDLE) } else { DaemonHost::new(faults) };
     offer(&fixture.host, &["usbguard"]);
     let mut replay = Replay::new(&fixture);
     for (recorded, version) in IMAGES {
@@ -35,6 +42,54 @@ fn replay(name: &str, faults: &Faults) {
     // Its own tag, so that no other image is replaced.
     replay.substitute(format!("{REGISTRY}{BROKEN}"), fixture.host.image(&Os::new(4).broken()));
     fixture.runtime.block_on(replay.run(name));
+}
+
+/// Repeat a recording in which `repository` of the registry is asked for a manifest, on a host that booted the image
+/// with the tag `booted` from there.
+fn replay_with_registry(name: &str, (repository, booted): (&str, &str), answers: RegistryAnswers) {
+    let fixture = DaemonHost::new(&Faults::default());
+    let registry = ImageRegistry::start(answers).unwrap();
+    let own = format!("{}/os", registry.address());
+    let insecure = format!("[[registry]]\nlocation = \"{}\"\ninsecure = true\n", registry.address());
+    fixture.host.write_etc("containers/registries.conf.d/50-test.conf", &insecure);
+    set_booted_image(&fixture.host, &format!("ostree-unverified-registry:{own}:{booted}"));
+    let mut replay = Replay::new(&fixture);
+    replay.substitute(format!("registry.example/{repository}"), own);
+    fixture.runtime.block_on(replay.run(name));
+}
+
+/// Write another image reference into the origin of the booted deployment.
+fn set_booted_image(host: &Host, reference: &str) {
+    let key = "container-image-reference=";
+    let deployments = fs::read_dir(host.sysroot().join("ostree/deploy/fedora-coreos/deploy")).unwrap();
+    let mut files = deployments.map(|entry| entry.unwrap().path());
+    let origin = files.find(|path| path.extension().is_some_and(|it| it == "origin")).unwrap();
+    let text = fs::read_to_string(&origin).unwrap();
+    let lines = text
+        .lines()
+        .map(|line| if line.starts_with(key) { format!("{key}{reference}\n") } else { format!("{line}\n") });
+    fs::write(origin, lines.collect::<String>()).unwrap();
+}
+
+fn registry_without_images() -> RegistryAnswers {
+    RegistryAnswers::Layout("/nonexistent".into())
+}
+
+#[test]
+fn missing_manifest_is_named() {
+    replay_with_registry("registry-missing-tag", ("os", "v1"), registry_without_images());
+}
+
+#[test]
+fn denied_manifest_is_named() {
+    let answer = r#"{"errors": [{"code": "UNAUTHORIZED"}]}"#;
+    let answers = RegistryAnswers::Status("401 Unauthorized", answer);
+    replay_with_registry("registry-unauthorized", ("private/os", "v0"), answers);
+}
+
+#[test]
+fn packages_alone_pull_the_tag_of_their_base() {
+    replay_with_registry("packages-pull-the-tag-of-their-base", ("pk", "v1"), registry_without_images());
 }
 
 /// Time enough for a client to act while a layer is fetched.
@@ -74,4 +129,8 @@ recordings! {
     another_client_cancels "cancel-by-another-client" slow_layers();
     transaction_outlives_its_owner "owner-disconnects" Faults::default();
     closed_port_is_named "registry-down" Faults::default();
+    client_that_waits_sees_the_transaction_until_it_ends "busy-flameholder-waits" slow_layers();
+    killed_daemon_is_started_again "daemon-killed-midway" Faults { slow_layers: 300, ..Faults::default() };
+    idle_daemon_exits_and_is_started_again "idle-exit-and-restart" Faults::default();
+    failed_script_of_a_package_is_named "packages-script-fails" Faults { script_fails: true, ..Faults::default() };
 }

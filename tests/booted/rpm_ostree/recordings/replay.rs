@@ -121,6 +121,8 @@ impl<'h> Replay<'h> {
                 let signals = Signals::new(MessageStream::from(&connection));
                 self.peers.insert(line.link.clone(), Peer { connection, signals });
             }
+            (Some("killed"), ..) => self.kill_daemon().await,
+            (Some("exited"), ..) => self.wait_for_exit().await,
             (Some(_), ..) => {
                 let peer = self.peers.remove(&line.link).unwrap();
                 peer.connection.close().await.unwrap();
@@ -177,6 +179,27 @@ impl<'h> Replay<'h> {
     async fn connect(&self) -> Connection {
         let address = address(&self.fixture.host);
         zbus::connection::Builder::address(address.as_str()).unwrap().build().await.unwrap()
+    }
+
+    /// Kill the daemon, whose peers end with it. Of its signals on the bus nothing more is expected.
+    async fn kill_daemon(&mut self) {
+        let bus = zbus::fdo::DBusProxy::new(&self.connect().await).await.unwrap();
+        let pid = bus.get_connection_unix_process_id(NAME.try_into().unwrap()).await.unwrap();
+        let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+        self.peers.clear();
+        self.wait_for_exit().await;
+    }
+
+    /// Wait until the daemon has given up its name.
+    async fn wait_for_exit(&mut self) {
+        // The daemon does not exit while it has clients.
+        self.clients.clear();
+        let bus = zbus::fdo::DBusProxy::new(&self.connect().await).await.unwrap();
+        let mut changes = bus.receive_name_owner_changed().await.unwrap();
+        while bus.name_has_owner(NAME.try_into().unwrap()).await.unwrap() {
+            timeout(LIMIT, changes.next()).await.expect("the daemon ends");
+        }
     }
 
     fn locked(&self) -> fs::File {
