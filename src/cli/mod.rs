@@ -56,6 +56,9 @@ enum Command {
     /// that equal contents have equal names.
     Render(inspect::render::RenderArgs),
     /// Keep the host at the config that a cluster or a directory desires
+    ///
+    /// What is given neither here nor by its environment variable is taken from the settings in
+    /// /etc/flameholder/config.d, else it has its default.
     Daemon(systemd::daemon::DaemonArgs),
     /// Take a node over from the machine-config-daemon, as it is
     Adopt(change::adopt::AdoptArgs),

@@ -35,7 +35,6 @@ const NAMESPACE: &str = "openshift-machine-config-operator";
 /// Address at which the cluster's monitoring scrapes the machine-config-daemon, through kube-rbac-proxy.
 const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 8797);
 
-/// Options without a value here or in the environment are taken from the settings of the host (`config.d`).
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
     /// Source of the desired config: `kube`, or `dir:PATH`, a file or a directory of files

@@ -3,7 +3,6 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::contents::ContentsDecoder;
@@ -11,6 +10,7 @@ use super::host_config::{
     DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
     OwnerRef, PasswdSpec, UNIT_DIRECTORY, UserSpec,
 };
+use super::ignition::ignored_sections::{self, section};
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
 use super::{protected, units};
@@ -72,30 +72,12 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
         units,
         passwd,
         os,
-        unapplied: unapplied(ignition, &storage),
+        unapplied: ignored_sections::compared(ignition, &storage),
         is_blank: false,
         unknown: Vec::new(),
-        left_out: Vec::new(),
+        left_out: ignored_sections::without_effect(ignition, &storage),
     };
     (host_config, decoding.refused)
-}
-
-fn unapplied(ignition: &newest::Config, storage: &newest::Storage) -> BTreeMap<&'static str, Value> {
-    BTreeMap::from([
-        ("storage.disks", section(storage.disks.as_deref())),
-        ("storage.filesystems", section(storage.filesystems.as_deref())),
-        ("storage.raid", section(storage.raid.as_deref())),
-        ("kernelArguments", section(ignition.kernel_arguments.as_ref())),
-    ])
-}
-
-/// Serialize a section for comparison; absent and empty are equal.
-fn section<T: Serialize + ?Sized>(section: Option<&T>) -> Value {
-    let value = serde_json::to_value(section).unwrap_or_default();
-    match &value {
-        Value::Array(items) if items.is_empty() => Value::Null,
-        _ => value,
-    }
 }
 
 #[derive(Default)]

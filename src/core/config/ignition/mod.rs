@@ -1,5 +1,6 @@
 //! Ignition configs: parsing of every supported version, upgraded to the newest.
 
+pub(crate) mod ignored_sections;
 pub mod merge;
 mod v2;
 
