@@ -95,6 +95,17 @@ pub(crate) struct TargetArgs {
     pub(crate) sysroot: Option<PathBuf>,
 }
 
+impl TargetArgs {
+    /// Option that names the target to another command, behind a space; empty for the running host.
+    fn as_option(&self) -> String {
+        match (&self.root, &self.sysroot) {
+            (Some(root), _) => format!(" --root {}", root.display()),
+            (None, Some(sysroot)) => format!(" --sysroot {}", sysroot.display()),
+            (None, None) => String::new(),
+        }
+    }
+}
+
 impl std::fmt::Display for TargetArgs {
     /// Beginning of an error about the target; empty for the running host.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -214,20 +225,21 @@ impl Command {
 }
 
 /// Tell who interrupts the command at a terminal what becomes of the change.
-fn announce_interruption() {
-    InterruptSignals::install().announce(|| {
+fn announce_interruption(place: Option<&TargetArgs>) {
+    let option = place.map(TargetArgs::as_option).unwrap_or_default();
+    InterruptSignals::install().announce(move || {
         // The terminal shows `^C`, perhaps behind a line of progress.
         terminal::say("");
-        terminal::say(
-            "interrupted: a change that had begun is undone by the next one or by `flameholder recover`; \
-            `flameholder status` shows what is staged",
-        );
+        terminal::say(&format!(
+            "interrupted: `flameholder recover{option}` undoes or completes a change that had begun, as the next one \
+            does; `flameholder status{option}` shows what is there"
+        ));
     });
 }
 
 fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
     if command.changes() && std::io::stderr().is_terminal() {
-        announce_interruption();
+        announce_interruption(command.place());
     }
     match command {
         Command::Plan(args) => inspect::plan::run(&args),

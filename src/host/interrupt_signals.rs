@@ -9,14 +9,23 @@ const SIGNALS: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
 /// Handler of termination signals. They terminate the process as by default, unless a [guard](Self::guard)
 /// exists.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct InterruptSignals {
     in_care: Arc<Mutex<Option<watch::Sender<bool>>>>,
-    notice: Arc<OnceLock<fn()>>,
+    notice: Arc<OnceLock<InterruptNotice>>,
 }
+
+/// Called when a person interrupts the process.
+type InterruptNotice = Box<dyn Fn() + Send + Sync>;
 
 /// The handler of this process. Of two threads that wait for the same signals either could get one.
 static HANDLER: OnceLock<InterruptSignals> = OnceLock::new();
+
+impl std::fmt::Debug for InterruptSignals {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("InterruptSignals").finish_non_exhaustive()
+    }
+}
 
 /// While a guard exists, the first signal does not terminate the process.
 #[derive(Debug)]
@@ -40,9 +49,9 @@ impl InterruptSignals {
         handler.clone()
     }
 
-    /// Call `notice` before a signal terminates the process. Only the first one counts.
-    pub fn announce(&self, notice: fn()) {
-        self.notice.get_or_init(|| notice);
+    /// Call `notice` before SIGINT terminates the process. Only the first one counts.
+    pub fn announce(&self, notice: impl Fn() + Send + Sync + 'static) {
+        self.notice.get_or_init(|| Box::new(notice));
     }
 
     fn wait(&self, signals: SigSet) {
@@ -52,7 +61,10 @@ impl InterruptSignals {
                 // A second signal terminates the process at once.
                 Some(care) if !*care.borrow() => drop(care.send(true)),
                 _ => {
-                    if let Some(notice) = self.notice.get() {
+                    if let Some(notice) = self.notice.get().filter(|_| signal == Signal::SIGINT) {
+                        // A terminal that does not take the notice must not keep the process: the next signal
+                        // terminates it.
+                        let _ = signals.thread_unblock();
                         notice();
                     }
                     terminate(signals, signal);
@@ -83,10 +95,20 @@ pub fn before_termination(act: impl FnOnce() + Send + 'static) {
 
 /// Block the signals, and let `wait` wait for them in a thread.
 fn in_thread(wait: impl FnOnce(SigSet) + Send + 'static) {
-    let signals: SigSet = SIGNALS.into_iter().collect();
+    let ignored = ignored_signals();
+    let signals: SigSet =
+        SIGNALS.into_iter().filter(|signal| ignored & (1 << (*signal as u32 - 1)) == 0).collect();
     if signals.thread_block().is_ok() {
         std::thread::spawn(move || wait(signals));
     }
+}
+
+/// Return the mask of the signals that the process ignores, as after nohup(1) or in a shell's background. A blocked signal
+/// is delivered to `sigwait` although it is ignored.
+fn ignored_signals() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default()
 }
 
 /// Perform the default action, as if the signal had not been blocked.

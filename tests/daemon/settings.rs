@@ -67,6 +67,21 @@ fn unusable_settings_are_mended_by_the_config_of_a_source_that_is_named_elsewher
 }
 
 #[test]
+fn config_that_takes_the_source_away_from_the_daemon_is_refused() {
+    let (path, host) = (format!("/etc/{FRAGMENT}"), Host::install(Os::new(1)));
+    let with_source = Config::new("rendered-one", &[(path.as_str(), SOURCE)]);
+    assert_eq!(host.apply(&host.config(with_source.json()), None).code, Some(0));
+    host.reboot();
+    let without = host.config(Config::new("rendered-two", &[("/etc/a", "a")]).json());
+    host.write_etc("flameholder/daemon.env", "# HTTPS_PROXY=http://proxy.example\n");
+    let refused = host.apply(&without, None);
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    assert!(refused.stderr.contains("/etc/flameholder/daemon.env: names no source"), "{refused:?}");
+    host.write_etc("flameholder/daemon.env", "FLAMEHOLDER_SOURCE=dir:/etc/flameholder/desired\n");
+    assert_eq!(host.apply(&without, None).code, Some(0));
+}
+
+#[test]
 fn inhibitor_locks_are_overruled_when_the_settings_say_so() {
     let host = host_that_desires(&full_config("one"));
     let reboots = "[reboot]\ninhibitors = \"overrule\"\ninhibitor-timeout = 0\n";

@@ -155,7 +155,10 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
 fn settings_of(root: &Root, args: &DaemonArgs) -> Result<Settings, CliError> {
     match settings::settings(root) {
         Err(error) if args.source.is_some() => {
-            log::warn!("going on with the default settings: {error}", error = chain(&error));
+            log::warn!(
+                "going on with the default settings until the daemon is started again: {error}",
+                error = chain(&error)
+            );
             Ok(Settings::default())
         }
         loaded => Ok(loaded?),
@@ -199,12 +202,12 @@ mod tests {
     #[test]
     fn options_are_taken_from_the_command_line_before_settings_and_defaults() {
         let fragment = "[source]\ndesired = \"kube\"\nkubeconfig = \"/etc/a\"\nnode-name = \"a\"\n\
-            namespace = \"b\"\nprofile = \"native\"\n[metrics]\naddress = \"127.0.0.1:1\"\n[limits]\njob-timeout = 5\n";
+            namespace = \"b\"\nprofile = \"native\"\n[metrics]\naddress = \"127.0.0.1:1\"\n[limits]\njob-timeout = 700\n";
         let set = options(&[], fragment).unwrap();
         assert_eq!((set.source.to_string().as_str(), set.profile), ("kube", Profile::Native));
         assert_eq!((set.kubeconfig.to_str(), set.node_kubeconfig.to_str()), (Some("/etc/a"), Some("/etc/a")));
         assert_eq!((set.node.as_str(), set.namespace.as_str()), ("a", "b"));
-        assert_eq!((set.metrics, set.job_timeout.as_secs()), ("127.0.0.1:1".parse().ok(), 5));
+        assert_eq!((set.metrics, set.job_timeout.as_secs()), ("127.0.0.1:1".parse().ok(), 700));
         let given = ["--source", "dir:c", "--kubeconfig", "d", "--metrics", "off", "--profile", "mcd"];
         let given = options(&given, fragment).unwrap();
         assert_eq!((given.source.to_string().as_str(), given.profile), ("dir:c", Profile::Mcd));

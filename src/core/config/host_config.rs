@@ -42,7 +42,8 @@ pub struct HostConfig {
     pub is_blank: bool,
     /// Keys of `spec` that the API does not define.
     pub unknown: Vec<Refusal>,
-    /// Entries of a config that was applied already, and that no host takes, each with its field and reason.
+    /// Sections that only Ignition acts upon; of a config that was applied already, also entries that no host takes. Each
+    /// with its field and reason.
     pub left_out: Vec<String>,
 }
 

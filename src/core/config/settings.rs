@@ -22,7 +22,9 @@ use crate::core::config::settings::metrics::MetricsSettings;
 use crate::core::config::settings::reboot::RebootSettings;
 use crate::core::config::settings::source::SourceSettings;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD};
+use crate::core::values::paths::{
+    CURRENT_CONFIG, CURRENT_IMAGE, DAEMON_ENVIRONMENT, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD,
+};
 use crate::core::values::refusal::TextPlace;
 
 /// Directories of the fragments. A file in a later directory replaces one of the same name in an earlier.
@@ -252,6 +254,15 @@ impl SettingsError {
             });
             (path, place.unwrap_or_default() + reason)
         })
+    }
+
+    /// The error of settings without a source of the desired config, where the daemon needs one from there.
+    #[must_use]
+    pub fn without_source() -> Self {
+        let reason = "names no source of the desired config, and no fragment does any longer: the daemon could not \
+            start again; keep `desired` in the table [source]";
+        let path = ManagedPath::constant(DAEMON_ENVIRONMENT);
+        Self(vec![Fault { path, place: None, reason: reason.to_owned() }])
     }
 
     /// Add the fragments with names that no path can have, each with its directory.

@@ -20,8 +20,6 @@ use crate::core::values::names::ManagedPath;
 pub const EXECUTABLES: &str = "/usr/local/libexec/flameholder";
 /// Link to the executable of the version in use, for units and operators.
 pub const COMMAND: &str = "/usr/local/bin/flameholder";
-/// Environment file of the daemon's unit: source and settings that the daemon starts with.
-pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
 pub const DAEMON_UNIT: &str = "flameholder-daemon.service";
 
 /// Units to install and enable, with their texts.
@@ -108,6 +106,7 @@ mod tests {
     use super::*;
     use crate::core::config::host_config::{FileOwner, HostConfig, LinkSpec};
     use crate::core::config::protected;
+    use crate::core::values::paths::DAEMON_ENVIRONMENT;
     use crate::core::values::tree::MASK;
 
     #[test]

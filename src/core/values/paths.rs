@@ -20,6 +20,8 @@ pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/flameholder/originals";
 /// Local versions of managed files that a change or a repair replaced, because they had drifted. Each has the version
 /// that was replaced last.
 pub const UNDONE: &str = "/var/lib/flameholder/undone";
+/// Environment file of the daemon's unit: source and settings that the daemon starts with.
+pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
 
 /// The kernel argument that names the generation of a boot entry, up to its value.
 pub const GENERATION_ARGUMENT: &str = "flameholder.generation=";

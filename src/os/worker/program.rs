@@ -83,10 +83,12 @@ impl WorkerProgram {
         self
     }
 
-    /// Set a variable in the worker's environment, unless this process has passed one on.
+    /// Set a variable in the worker's environment, unless this process has passed a usable one on: a number above 0.
     #[must_use]
     pub fn with_default(self, name: &str, value: Option<impl std::fmt::Display>) -> Self {
-        let is_set = self.environment.iter().any(|(known, _)| known == name);
+        let is_usable = |value: &OsString| value.to_str()?.parse::<u64>().ok().filter(|number| *number > 0);
+        let mut known = self.environment.iter().filter(|(known, _)| known == name);
+        let is_set = known.any(|(_, value)| is_usable(value).is_some());
         match value {
             Some(value) if !is_set => self.with_env(name, value.to_string()),
             _ => self,
@@ -122,6 +124,23 @@ fn candidates(executable: &Path) -> Vec<PathBuf> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn setting_is_passed_on_unless_the_environment_has_a_usable_number() {
+        let passed = |before: Option<&str>, setting: Option<u32>| {
+            let program = WorkerProgram { path: PathBuf::new(), environment: Vec::new() };
+            let program = before.map_or(program.clone(), |before| program.with_env(FETCH_TIMEOUT, before));
+            let program = program.with_default(FETCH_TIMEOUT, setting);
+            program.environment.into_iter().map(|(_, value)| value.into_string().unwrap()).collect::<Vec<_>>()
+        };
+        assert_eq!(passed(None, Some(7)), ["7"]);
+        assert_eq!(passed(Some("2"), Some(7)), ["2"]);
+        assert_eq!(passed(Some("2"), None), ["2"]);
+        for unusable in ["", "x", "0"] {
+            assert_eq!(passed(Some(unusable), Some(7)), ["7"]);
+        }
+        assert!(passed(None, None).is_empty());
+    }
 
     #[test]
     fn worker_beside_the_executable_is_preferred() {

@@ -4,19 +4,25 @@ use std::collections::BTreeMap;
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::settings::{Settings, SettingsError, is_fragment};
+use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::DAEMON_ENVIRONMENT;
 use crate::core::values::tree::MASK;
 use crate::host::Root;
 use crate::host::facts::fragments::{load_changed_fragments, unusable_fragments};
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
 
+/// Line of the daemon's environment file that names its source.
+const SOURCE_VARIABLE: &[u8] = b"FLAMEHOLDER_SOURCE=";
+
 /// Load the settings from the tree at `root`.
 pub fn settings(root: &Root) -> Result<Settings, TransactionError> {
     load(root, &BTreeMap::new())
 }
 
-/// Fail if the settings of the tree at `root` cannot be used, and the desired config does not mend them.
+/// Fail if the settings of the tree at `root` cannot be used, and the desired config does not mend them; also if the
+/// daemon takes its source from them, and would have none any more.
 pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), TransactionError> {
     let written = desired.files.iter().filter(|(path, _)| is_fragment(path));
     let written = written.map(|(path, file)| (path.clone(), Some(file.with_appended())));
@@ -26,7 +32,21 @@ pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), Tran
     let dropped = managed_fragments(root)?.into_iter().filter(|path| !desired.files.contains_key(path));
     let mut changed: BTreeMap<_, _> = dropped.map(|path| (path, None)).collect();
     changed.extend(written.chain(masked));
-    load(root, &changed).map(drop)
+    let after = load(root, &changed)?;
+    let has_source = |settings: &Settings| settings.source.desired.is_some();
+    if has_source(&after) || !settings(root).is_ok_and(|before| has_source(&before)) {
+        return Ok(());
+    }
+    if daemon_needs_source(root)? { Err(SettingsError::without_source().into()) } else { Ok(()) }
+}
+
+/// Return true if the daemon's unit is started, and its environment file names no source.
+fn daemon_needs_source(root: &Root) -> Result<bool, TransactionError> {
+    let environment = root.read(&ManagedPath::constant(DAEMON_ENVIRONMENT), limits::FRAGMENT_BYTES)?;
+    let names_source = |text: &[u8]| {
+        text.split(|byte| *byte == b'\n').any(|line| line.trim_ascii_start().starts_with(SOURCE_VARIABLE))
+    };
+    Ok(environment.is_some_and(|text| !names_source(&text)))
 }
 
 /// List the fragments that the current config manages: one that the desired config does not have is removed.

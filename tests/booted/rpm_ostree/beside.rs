@@ -118,17 +118,12 @@ fn libostree_replaces_a_missing_daemon_only_where_configured() {
     let bus = Bus::start(&host);
     fail(&host, &Faults { refuse: Some("no request is expected".into()), ..Faults::default() });
     let (config, image) = (host.config(full_config("two").json()), host.image(&Os::new(3)));
-    let outcome = host.run([
-        "flameholder",
-        "apply",
-        "--desired",
-        &config,
-        "--os-image",
-        &image,
-        "--os-backend",
-        "libostree",
-    ]);
-    assert_unlocked(&outcome);
+    host.write_etc("flameholder/config.d/50-backend.toml", "[image]\nbackend = \"libostree\"\n");
+    let base = ["flameholder", "apply", "--desired", &config, "--os-image", &image];
+    let refused = host.run([&base[..], &["--os-backend", "rpm-ostree"]].concat());
+    assert!(refused.code == Some(1) && refused.stderr.contains("no request is expected"), "{refused:?}");
+    assert_unlocked(&host.run(base));
+    assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     drop(bus);
     host.reboot();
     assert_config(&host, "two", "one");

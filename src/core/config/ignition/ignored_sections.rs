@@ -76,6 +76,9 @@ mod tests {
         let fields = named(configs).into_iter().map(|text| text.split(": ").next().unwrap().to_owned());
         let expected = ["spec.config.ignition.config.merge", "spec.config.ignition.config.replace"];
         assert_eq!(fields.collect::<Vec<_>>(), expected);
+        let second = json!({"ignition": {"version": "2.2.0", "config": {"append": [other], "replace": {}}}});
+        let second = crate::core::config::ignition::parse(&second, "spec.config").unwrap().config;
+        assert_eq!(without_effect(&second, &newest::Storage::default()).len(), 1);
         let empty = json!({"ignition": {"version": "3.6.0", "config": {"merge": [], "replace": {}}}, "storage": {"luks": []}});
         assert!(named(empty).is_empty());
     }

@@ -12,8 +12,8 @@ type Dropin = newest::Dropin;
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct IgnitionV2 {
-    #[serde(default, rename = "ignition")]
-    _ignition: Value,
+    #[serde(default)]
+    ignition: Value,
     #[serde(default)]
     storage: Option<Storage>,
     #[serde(default)]
@@ -130,6 +130,10 @@ impl IgnitionV2 {
         let users = merged_users(passwd.users.unwrap_or_default(), field, &mut refused);
         let units = self.systemd.unwrap_or_default().units.unwrap_or_default();
         let config = newest::Config {
+            ignition: newest::Ignition {
+                config: Some(other_configs(&self.ignition)),
+                ..newest::Ignition::default()
+            },
             storage: Some(newest::Storage {
                 files: Some(last_of_each_path(files)),
                 directories: storage.directories,
@@ -141,6 +145,19 @@ impl IgnitionV2 {
             ..Default::default()
         };
         RefusalList::or(refused, config)
+    }
+}
+
+/// Translate the references to other configs, which are fetched by Ignition only.
+fn other_configs(ignition: &Value) -> newest::IgnitionConfig {
+    let resource = |config: &Value| {
+        let source = config.get("source").and_then(Value::as_str).map(str::to_owned);
+        newest::Resource { source, ..newest::Resource::default() }
+    };
+    let appended = ignition.pointer("/config/append").and_then(Value::as_array);
+    newest::IgnitionConfig {
+        merge: appended.map(|configs| configs.iter().map(resource).collect()),
+        replace: ignition.pointer("/config/replace").map(resource),
     }
 }
 

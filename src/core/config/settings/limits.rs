@@ -12,7 +12,25 @@ use serde::Deserialize;
 pub struct LimitSettings {
     fetch_timeout: Option<NonZeroU32>,
     lock_timeout: Option<u32>,
-    job_timeout: Option<NonZeroU32>,
+    job_timeout: Option<JobSeconds>,
+}
+
+/// Seconds of a job's limit. A shorter one would end each job before it could correct the setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "u32")]
+struct JobSeconds(u32);
+
+impl JobSeconds {
+    const LEAST: u32 = 600;
+}
+
+impl TryFrom<u32> for JobSeconds {
+    type Error = String;
+
+    fn try_from(seconds: u32) -> Result<Self, Self::Error> {
+        let is_long = seconds >= Self::LEAST;
+        is_long.then_some(Self(seconds)).ok_or_else(|| format!("expected {} seconds or more", Self::LEAST))
+    }
 }
 
 impl LimitSettings {
@@ -34,7 +52,7 @@ impl LimitSettings {
     /// Longest time of one job of the daemon.
     #[must_use]
     pub fn job_timeout(&self) -> Duration {
-        self.job_timeout.map_or(Self::JOB_TIMEOUT, |seconds| Duration::from_secs(seconds.get().into()))
+        self.job_timeout.map_or(Self::JOB_TIMEOUT, |JobSeconds(seconds)| Duration::from_secs(seconds.into()))
     }
 
     pub(crate) fn overlay(self, settings: &mut Self) {

@@ -71,9 +71,22 @@ pub(crate) struct SourceFragment {
     desired: Option<Spanned<SourceName>>,
     kubeconfig: Option<ManagedPath>,
     node_kubeconfig: Option<ManagedPath>,
-    node_name: Option<String>,
-    namespace: Option<String>,
+    node_name: Option<ObjectName>,
+    namespace: Option<ObjectName>,
     profile: Option<Profile>,
+}
+
+/// Name of an object of the cluster.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct ObjectName(String);
+
+impl TryFrom<String> for ObjectName {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        if name.is_empty() { Err("the name is empty") } else { Ok(Self(name)) }
+    }
 }
 
 impl SourceFragment {
@@ -89,8 +102,8 @@ impl SourceFragment {
             desired: self.desired.map(Spanned::into_inner).or(earlier.desired),
             kubeconfig: self.kubeconfig.or(earlier.kubeconfig),
             node_kubeconfig: self.node_kubeconfig.or(earlier.node_kubeconfig),
-            node_name: self.node_name.or(earlier.node_name),
-            namespace: self.namespace.or(earlier.namespace),
+            node_name: self.node_name.map(|ObjectName(name)| name).or(earlier.node_name),
+            namespace: self.namespace.map(|ObjectName(name)| name).or(earlier.namespace),
             profile: self.profile.or(earlier.profile),
         };
     }

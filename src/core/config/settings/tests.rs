@@ -74,7 +74,7 @@ fn settings_of_the_daemon_are_overlaid_one_by_one() {
     let first = "[source]\ndesired = \"kube\"\nnode-name = \"a\"\n[metrics]\naddress = \"[::1]:1\"\n\
         [image]\nbackend = \"rpm-ostree\"\n[reboot]\ninhibitor-timeout = 0\n[limits]\nlock-timeout = 0\n";
     let second = "[source]\ndesired = \"dir:/etc/desired\"\nprofile = \"mcd\"\n[metrics]\naddress = \"off\"\n\
-        [image]\nparallel-fetches = 1\n[reboot]\ninhibitors = \"obey\"\n[limits]\njob-timeout = 60\n";
+        [image]\nparallel-fetches = 1\n[reboot]\ninhibitors = \"obey\"\n[limits]\njob-timeout = 600\n";
     let settings = Settings::of(&[file("1.toml", first), file("2.toml", second)]).unwrap();
     let Settings { source, image, reboot, metrics, limits, .. } = settings;
     assert_eq!(source.desired.unwrap().to_string(), "dir:/etc/desired");
@@ -83,7 +83,7 @@ fn settings_of_the_daemon_are_overlaid_one_by_one() {
     assert_eq!(image.parallel_fetches.map(NonZeroU8::get), Some(1));
     assert_eq!((reboot.inhibitors, reboot.inhibitor_timeout()), (InhibitorChoice::Obey, Duration::ZERO));
     assert_eq!(metrics.address, Some(MetricsAddress::Off));
-    assert_eq!((limits.lock_timeout(), limits.job_timeout().as_secs()), (Some(Duration::ZERO), 60));
+    assert_eq!((limits.lock_timeout(), limits.job_timeout().as_secs()), (Some(Duration::ZERO), 600));
     let defaults = Settings::default();
     assert_eq!((defaults.limits.lock_timeout(), defaults.limits.job_timeout().as_secs()), (None, 7200));
     assert_eq!(defaults.reboot.inhibitor_timeout().as_secs(), 600);
@@ -136,7 +136,10 @@ fn fault_is_reported_with_line_and_column() {
         ("[reboot]\ninhibitors = true\n", "2:14", ""),
         ("[reboot]\ninhibitor-timeout = -1\n", "2:21", ""),
         ("[metrics]\naddress = \"localhost\"\n", "2:11", "`127.0.0.1:8797`"),
-        ("[limits]\njob-timeout = 0\n", "2:15", "nonzero"),
+        ("[limits]\njob-timeout = 599\n", "2:15", "600 seconds or more"),
+        ("[limits]\nfetch-timeout = 0\n", "2:17", "nonzero"),
+        ("[source]\nnode-name = \"\"\n", "2:13", "empty"),
+        ("[source]\nnamespace = \"\"\n", "2:13", "empty"),
         ("[limits]\nfetch_timeout = 1\n", "2:1", "`fetch_timeout`"),
     ] {
         let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();

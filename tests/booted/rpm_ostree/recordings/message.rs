@@ -11,7 +11,7 @@ use zbus::zvariant::{OwnedValue, Structure, StructureBuilder, Value};
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Line {
     pub(super) link: String,
-    /// `connected` or `closed`; otherwise the line is a message.
+    /// `connected` or `closed`; `killed` or `exited` for the daemon's process. Otherwise the line is a message.
     pub(super) event: Option<String>,
     #[serde(default)]
     pub(super) from: String,
