@@ -71,6 +71,7 @@ pub(super) enum WorkJob {
 pub(super) struct WorkRequest {
     pub(super) job: WorkJob,
     pub(super) profile: Profile,
+    #[serde(default)]
     pub(super) is_in_cluster: bool,
     /// Length of the config in bytes; 0 means the current config, read from disk.
     pub(super) document: usize,
