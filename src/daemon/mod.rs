@@ -14,6 +14,7 @@ mod metrics;
 mod metrics_server;
 mod notify;
 mod problem;
+mod reboot_attempt;
 mod signals;
 mod timers;
 pub mod work;

@@ -22,12 +22,8 @@ use crate::core::values::causes::{chain, first_of};
 use crate::core::values::profile::Profile;
 use crate::daemon::boot_check_state::unconfirmed_state;
 use crate::daemon::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
-use crate::daemon::problem;
 use crate::daemon::work_result::{ComparisonFigures, HostFacts, JobFindings, WorkResult};
-use crate::host::systemd::logind::LogindReboot;
-use crate::host::systemd::reboot_port::{
-    InhibitorLock, InhibitorPolicy, RebootControl as _, RebootError, RebootRequest,
-};
+use crate::daemon::{problem, reboot_attempt};
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -46,8 +42,6 @@ use crate::transaction::{SysrootOpener, TransactionError, handover};
 /// Force file (MCD's path): while it exists, the desired config is applied with a reboot, despite drift and
 /// despite a blocked target.
 pub(super) const FORCE_FILE: &str = "/run/machine-config-daemon-force";
-/// Wait for inhibitor locks per attempt; short, since the desired config may change meanwhile.
-const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(30);
 /// Drifted paths that a message names.
 const NAMED: usize = 5;
 
@@ -135,7 +129,8 @@ impl WorkPorts<'_> {
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
             WorkJob::Reboot { target, waited } => {
                 let reboots = settings::settings(&host.root).unwrap_or_default().reboot;
-                reboot(&host, target, reboots.time_to_overrule(*waited, self.is_in_cluster))
+                let reason = pending_for(&host, target)?.reboot_reason();
+                reboot_attempt::reboot(reason, reboots.time_to_overrule(*waited, self.is_in_cluster))
             }
             WorkJob::Verify => self.verify(&host, &mut findings.facts),
         });
@@ -326,28 +321,6 @@ fn pending_for(host: &RunningHost, desired: &ConfigRef) -> Result<PendingGenerat
     // A name alone does not tell two contents apart: a file of a directory keeps its name when it is edited.
     let pending = pending.filter(|pending| ConfigRef::of(&pending.staged.record).is_same(desired));
     pending.ok_or_else(|| UpdateError::ConfigNotStaged(desired.config.clone()).into())
-}
-
-fn reboot(
-    host: &RunningHost,
-    desired: &ConfigRef,
-    time_to_overrule: Option<Duration>,
-) -> Result<DaemonEvent, TransactionError> {
-    let attempt = time_to_overrule.filter(|left| *left <= INHIBITOR_TIMEOUT);
-    let (inhibitors, inhibitor_timeout) = match attempt {
-        Some(left) => (InhibitorPolicy::OverruleAfterDeadline, left),
-        None => (InhibitorPolicy::Obey, INHIBITOR_TIMEOUT),
-    };
-    let reason = pending_for(host, desired)?.reboot_reason();
-    let request = RebootRequest { reason, inhibitor_timeout, inhibitors };
-    match LogindReboot::system().reboot(&request, &mut |_| {}) {
-        Ok(_) => Ok(DaemonEvent::RebootAccepted),
-        Err(RebootError::Inhibited { by, .. }) => {
-            let by: Vec<String> = by.iter().map(InhibitorLock::to_string).collect();
-            Ok(DaemonEvent::Inhibited { by: by.join(", ") })
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 /// Decode the fetched config; load the current config from disk if none was fetched.
