@@ -35,6 +35,13 @@ impl TestedCommit {
         share.or_else(|| PartNumber::all(SHARES).next()).unwrap_or(PartNumber::WHOLE)
     }
 
+    /// Choose one of `items` for a run, another one for each commit.
+    pub fn chosen_item<'i, T>(tree: &ProjectTree, items: &'i [T]) -> Option<&'i T> {
+        let count = u32::try_from(items.len()).ok()?;
+        let share = Self::of(tree).and_then(|commit| commit.share(count));
+        items.get(share.map_or(0, |share| share.index() as usize - 1))
+    }
+
     /// Choose one of `count` shares: the first eight digits of the hash, modulo `count`.
     fn share(&self, count: u32) -> Option<PartNumber> {
         let number = u32::from_str_radix(self.hash.get(..8)?, 16).ok()?;

@@ -8,6 +8,7 @@ mod checks;
 mod commit;
 mod consent;
 mod demo;
+mod fuzz;
 mod ignition;
 mod invocation;
 mod packages;
@@ -27,6 +28,7 @@ use clap::{Args, Parser, Subcommand};
 use crate::checks::TestExtent;
 use crate::commit::TestedCommit;
 use crate::consent::InstallConsent;
+use crate::fuzz::FuzzArgs;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::vm::VmCommand;
@@ -66,6 +68,8 @@ enum ProjectCommand {
         #[arg(long, value_name = "URL")]
         from: String,
     },
+    /// Call the parsers of outside input with generated inputs.
+    Fuzz(FuzzArgs),
     /// Measure the release executable, each figure beside a baseline of the same run.
     #[command(disable_help_flag = true)]
     Bench {
@@ -129,6 +133,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         ProjectCommand::Test(args) => checks::run(&tree, consent, args.extent(&tree)),
+        ProjectCommand::Fuzz(args) => fuzz::run(&tree, consent, &args),
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
         ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Bench { options } => bench(&tree, &options).map(|()| ExitCode::SUCCESS),

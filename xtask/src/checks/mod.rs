@@ -120,6 +120,7 @@ const CHECKS: &[Check] = &[
     check("executable", CheckScope::Full, &[RELEASE_BUILD], build_checks::release_executable),
     check("executable, killed", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::kills),
     check("executable, idle", CheckScope::Full, &[TEST_BUILD, RELEASE_BUILD], test_checks::idle),
+    check("fuzzing", CheckScope::EachPart, &[], test_checks::fuzzing),
     check("demo", CheckScope::Full, &[RELEASE_BUILD], build_checks::demo),
     check("dependencies", CheckScope::Full, &[], build_checks::dependencies),
     check(
@@ -210,8 +211,15 @@ mod tests {
     #[test]
     fn later_parts_repeat_only_builds_and_tests() {
         assert_eq!(names(part(1)), names(FULL));
-        let repeated =
-            ["next release", TEST_BUILD, "tests", RELEASE_BUILD, "executable, killed", "virtual machines"];
+        let repeated = [
+            "next release",
+            TEST_BUILD,
+            "tests",
+            RELEASE_BUILD,
+            "executable, killed",
+            "fuzzing",
+            "virtual machines",
+        ];
         assert_eq!(names(part(2)), repeated);
         assert_eq!(names(TestExtent::Quick), ["formatting", "house rules", "lints", "library tests"]);
     }

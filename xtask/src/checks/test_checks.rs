@@ -4,15 +4,19 @@ use anyhow::{Context, Result};
 
 use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_NEXT_RELEASE};
 use super::{CheckOutcome, CheckRun};
-use crate::invocation;
+use crate::commit::TestedCommit;
 use crate::part_number::PartNumber;
 use crate::testing::{IgnoredTests, NEXT_RELEASE, SCOPE, SkippedGroup, TestRunner, TestSelection, TestTally};
 use crate::vm::{self, ScenarioBuild, ScenarioRun, VmScenarios};
+use crate::{fuzz, invocation};
 
 /// Environment variable that makes tests explore more.
 const EXHAUSTIVE: &str = "FLAMEHOLDER_EXHAUSTIVE";
 /// Environment variable with the executable that tests run instead of the debug build.
 const BINARY: &str = "FLAMEHOLDER_BINARY";
+
+/// Seconds for which a check fuzzes a target.
+const FUZZED: u32 = 60;
 
 /// Run the house rules, which need nothing but the sources; always by `cargo test`, which builds no other
 /// test.
@@ -128,6 +132,20 @@ pub fn idle(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
         TestRunner::Nextest => command.arg("--success-output=immediate"),
     };
     Ok(CheckOutcome::new(run.runner.count(&mut command)?, Vec::new()))
+}
+
+/// Fuzz parsers for a minute each: one of them in the last share, all in the last part of an exhaustive run.
+pub fn fuzzing(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    let (share, targets) = (run.extent.share(), fuzz::targets(run.tree)?);
+    if share.index() < share.count() {
+        let reason = "the last share does it; cargo xtask fuzz runs it";
+        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("fuzzing", reason, 1)));
+    }
+    fuzz::ensure_installed(run.tree, run.consent)?;
+    let chosen = TestedCommit::chosen_item(run.tree, &targets);
+    let targets = if run.extent.is_exhaustive() { targets.iter().collect() } else { Vec::from_iter(chosen) };
+    targets.into_iter().try_for_each(|target| fuzz::fuzz(run.tree, target, FUZZED))?;
+    Ok(CheckOutcome::PASSED)
 }
 
 /// Run scenarios on virtual machines: the run's share.
