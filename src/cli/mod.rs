@@ -57,7 +57,7 @@ enum Command {
     Render(inspect::render::RenderArgs),
     /// Keep the host at the config that a cluster or a directory desires
     ///
-    /// What is given neither here nor by its environment variable is taken from the settings in
+    /// An option without a value here or in its environment variable is taken from the settings in
     /// /etc/flameholder/config.d, else it has its default.
     Daemon(systemd::daemon::DaemonArgs),
     /// Take a node over from the machine-config-daemon, as it is
@@ -206,9 +206,7 @@ impl Command {
             _ => None,
         }
     }
-}
 
-impl Command {
     /// True if an interruption can leave something behind.
     fn changes(&self) -> bool {
         match self {

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use crate::cli::CliError;
-use crate::core::config::settings::Settings;
 use crate::host::facts::boot;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{Root, RunningHost};
@@ -11,7 +10,6 @@ use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::os::{Sysroot, backend};
 use crate::transaction::TransactionError;
-use crate::transaction::state::settings;
 
 /// Open the running host; `None` if it was not booted through OSTree. Fails for other users than root, who can read next to
 /// nothing of it.
@@ -29,12 +27,6 @@ pub(crate) fn running_host() -> Result<RunningHost, CliError> {
             "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
         CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))
     })
-}
-
-/// Load the settings of the host; the defaults where they cannot be used. A command that must not go on then refuses
-/// them later, by its plan.
-pub(crate) fn settings_or_default(root: &Root) -> Settings {
-    settings::settings(root).unwrap_or_default()
 }
 
 /// Enter a private mount namespace, and open the root directory again in it.

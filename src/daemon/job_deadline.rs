@@ -27,7 +27,7 @@ impl JobDeadline {
 
     /// Start to count for a job that begins now.
     pub(super) fn begin(&mut self) {
-        *self = Self { at: Some(Instant::now() + self.timeout), ..Self::of(self.timeout) };
+        (self.at, self.is_overdue) = (Some(Instant::now() + self.timeout), false);
     }
 
     /// Time of the next expiry; `None` while no job runs.

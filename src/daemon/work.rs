@@ -32,8 +32,9 @@ use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
+use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
-use crate::transaction::state::{blocked, boot_check_time, pending, settings, status_files};
+use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::repair::repair;
 use crate::transaction::update::{running_host, sysroot};
@@ -128,7 +129,7 @@ impl WorkPorts<'_> {
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
             WorkJob::Reboot { target, waited } => {
-                let reboots = settings::settings(&host.root).unwrap_or_default().reboot;
+                let reboots = settings_or_default(&host.root).reboot;
                 let reason = pending_for(&host, target)?.reboot_reason();
                 reboot_attempt::reboot(reason, reboots.time_to_overrule(*waited, self.is_in_cluster))
             }

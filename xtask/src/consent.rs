@@ -1,8 +1,12 @@
 //! Consent to the installation of software on this machine.
 
 use std::io::{IsTerminal, Write};
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
+
+use crate::packages::listing;
+use crate::project_tree::ProjectTree;
 
 /// The state of the consent before the first question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +32,19 @@ impl InstallConsent {
             (false, true) => Self::Ask,
             (false, false) => Self::Withheld,
         }
+    }
+
+    /// Return the command that installs a subcommand of cargo, after consent. Such a program works on few files here:
+    /// unoptimized, it is built in half the time.
+    ///
+    /// # Errors
+    /// The consent is not given; the error shows the command.
+    pub fn to_subcommand(self, tree: &ProjectTree, name: &str) -> Result<Command> {
+        let program = format!("cargo-{name}");
+        let install = tree.cargo(&["install", "--locked", "--debug", &program]);
+        let missing = || format!("{program} is not installed");
+        self.ensure(&listing(std::slice::from_ref(&install), "")).with_context(missing)?;
+        Ok(install)
     }
 
     /// Ask, if necessary, for the consent to run `commands`, one per line.

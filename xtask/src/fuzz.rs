@@ -9,7 +9,6 @@ use clap::Args;
 
 use crate::consent::InstallConsent;
 use crate::invocation;
-use crate::packages::listing;
 use crate::project_tree::ProjectTree;
 
 /// Seconds after which one input counts as one that hangs.
@@ -74,9 +73,7 @@ pub fn ensure_installed(tree: &ProjectTree, consent: InstallConsent) -> Result<(
     if tree.has_subcommand("fuzz") {
         return Ok(());
     }
-    let mut install = tree.cargo(&["install", "--locked", "--debug", "cargo-fuzz"]);
-    consent.ensure(&listing(std::slice::from_ref(&install), "")).context("cargo-fuzz is not installed")?;
-    invocation::run(&mut install)
+    invocation::run(&mut consent.to_subcommand(tree, "fuzz")?)
 }
 
 /// List the targets, by name.

@@ -19,6 +19,7 @@ use crate::os::protocol::SysrootAccess;
 use crate::os::worker::WorkerProgram;
 use crate::transaction::handover::adopt::{AdoptOutcome, AdoptRequest, adopt};
 use crate::transaction::handover::installation::AgentVersion;
+use crate::transaction::state::settings::settings_or_default;
 
 #[derive(Debug, Args)]
 pub(crate) struct AdoptArgs {
@@ -50,8 +51,7 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     }
     let is_shipped = version.is_none();
     let host = session::running_host()?;
-    let mut session =
-        args.os_backend.opener(&session::settings_or_default(&host.root))(SysrootAccess::Stage)?;
+    let mut session = args.os_backend.opener(&settings_or_default(&host.root))(SysrootAccess::Stage)?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &host.lock()?, adoption)?;
     drop(session);

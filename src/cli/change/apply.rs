@@ -75,7 +75,8 @@ pub(crate) enum RebootMode {
     /// Never: any later reboot switches to the staged deployment
     #[default]
     Never,
-    /// If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails
+    /// If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting
+    /// `reboot.inhibitor-timeout`) the command fails
     Auto,
     /// If the plan requires it; inhibitor locks are overruled after that time
     Insist,

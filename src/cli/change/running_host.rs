@@ -1,13 +1,12 @@
 //! `apply` and `rollback` on the running host: stage, unlock, and ask logind for the reboot.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use crate::cli::change::apply::{RebootMode, SwitchArgs, restored, unapplied};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::{print_text, say};
-use crate::cli::session::{open_running, running_host, settings_or_default};
+use crate::cli::session::{open_running, running_host};
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
@@ -20,12 +19,13 @@ use crate::host::fs::lock::HostLock;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested};
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootRequest};
-use crate::host::{LockedHost, RunningHost, SystemdServices};
+use crate::host::{LockedHost, Root, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::state::{pending, status_files};
 use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
@@ -42,8 +42,7 @@ pub(crate) fn apply(
     let image = image.map(str::parse).transpose()?;
     let host = running_host()?;
     ensure_source_agrees(&host, &desired.object.name, switch.override_source)?;
-    let settings = settings_or_default(&host.root);
-    let mut session = os_backend.opener(&settings)(SysrootAccess::Stage)?;
+    let mut session = os_backend.opener(&settings_or_default(&host.root))(SysrootAccess::Stage)?;
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(&host),
         desired,
@@ -162,13 +161,13 @@ fn switch_to(
         return Ok(CommandOutcome::Success);
     }
     pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
-    let inhibitor_timeout = settings_or_default(host.as_root()).reboot.inhibitor_timeout();
+    let root = &host.running.root;
     // Others can work on the host while the reboot waits for inhibitor locks.
     drop((session, host));
     if switch.reboot == RebootMode::Never {
         print_text("reboot to activate: systemctl reboot\n")?;
     } else {
-        request_reboot(&pending, switch.reboot, inhibitor_timeout)?;
+        request_reboot(root, &pending, switch.reboot)?;
     }
     Ok(CommandOutcome::Success)
 }
@@ -180,14 +179,10 @@ fn staged(pending: &PendingGeneration, name: &ConfigName) -> String {
 
 /// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots
 /// it too.
-fn request_reboot(
-    pending: &PendingGeneration,
-    reboot: RebootMode,
-    inhibitor_timeout: Duration,
-) -> Result<(), CliError> {
+fn request_reboot(root: &Root, pending: &PendingGeneration, reboot: RebootMode) -> Result<(), CliError> {
     let request = RebootRequest {
         reason: pending.reboot_reason(),
-        inhibitor_timeout,
+        inhibitor_timeout: settings_or_default(root).reboot.inhibitor_timeout(),
         inhibitors: if reboot == RebootMode::Insist {
             InhibitorPolicy::OverruleAfterDeadline
         } else {

@@ -24,6 +24,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::blocked;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::update::{offline_sysroot, plain_tree};
 
 #[derive(Debug, Args)]
@@ -134,7 +135,7 @@ fn on_running(
             .map_err(|source| CliError::Refused { file: args.desired.display().to_string(), source })?;
         return Ok((plan, asked));
     };
-    let settings = session::settings_or_default(&host.root);
+    let settings = settings_or_default(&host.root);
     let mut session = args.os_backend.opener(&settings)(SysrootAccess::Read)?;
     let (mut plan, before) = on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)?;
     let blocked = blocked::load(&host.root).unwrap_or_default();

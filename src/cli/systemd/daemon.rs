@@ -118,8 +118,8 @@ impl DaemonOptions {
 }
 
 pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
-    let host = session::running_host()?;
-    let options = DaemonOptions::of(args, settings_of(&host.root, args)?)?;
+    let settings = settings_of(&session::running_host()?.root, args)?;
+    let options = DaemonOptions::of(args, settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
     let (command_sender, commands) = unbounded_channel();
@@ -140,7 +140,6 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
         commands: command_sender,
         events,
     };
-    drop(host);
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,

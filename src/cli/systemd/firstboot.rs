@@ -14,6 +14,7 @@ use crate::firstboot::{FirstBootOutcome, FirstBootPorts};
 use crate::host::SystemdServices;
 use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::PhaseTiming;
+use crate::transaction::state::settings::settings_or_default;
 
 #[derive(Debug, Args)]
 pub(crate) struct FirstbootArgs {
@@ -27,7 +28,7 @@ pub(crate) struct FirstbootArgs {
 pub(crate) fn run(args: &FirstbootArgs) -> Result<CommandOutcome, CliError> {
     let host = session::running_host()?;
     first_boot::claim(&host.root)?;
-    let settings = session::settings_or_default(&host.root);
+    let settings = settings_or_default(&host.root);
     let outside = FirstBootPorts {
         sessions: &mut args.os_backend.opener(&settings),
         services: &SystemdServices::system(),

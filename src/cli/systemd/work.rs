@@ -5,9 +5,10 @@ use std::path::Path;
 use clap::Args;
 
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::{CliError, CommandOutcome, session};
+use crate::cli::{CliError, CommandOutcome};
 use crate::daemon::work;
 use crate::host::Root;
+use crate::transaction::state::settings::settings_or_default;
 
 /// Name of the subcommand, as the daemon passes it.
 pub(crate) const COMMAND: &str = "work";
@@ -20,7 +21,7 @@ pub(crate) struct WorkArgs {
 
 pub(crate) fn run(args: &WorkArgs) -> Result<CommandOutcome, CliError> {
     let root = Root::open(Path::new("/"))?;
-    let mut open = args.os_backend.opener(&session::settings_or_default(&root));
+    let mut open = args.os_backend.opener(&settings_or_default(&root));
     let done = work::run(&mut open, &mut std::io::stdin().lock(), &mut std::io::stdout().lock());
     done.map_err(CliError::Output)?;
     Ok(CommandOutcome::Success)

@@ -16,8 +16,13 @@ const CHECKSUM_LENGTH: usize = 16;
 /// Render `value` as one line with its checksum.
 #[must_use]
 pub fn render(value: &impl Serialize) -> Vec<u8> {
-    let json = serde_json::to_string(value).expect("a log entry has only string keys");
-    format!("{} {json}\n", checksum(json.as_bytes())).into_bytes()
+    sealed(&serde_json::to_vec(value).expect("a log entry has only string keys"))
+}
+
+/// Return `json` as one line with its checksum.
+#[must_use]
+pub fn sealed(json: &[u8]) -> Vec<u8> {
+    [checksum(json).as_bytes(), b" ", json, b"\n"].concat()
 }
 
 /// Iterate over the JSON of all complete lines; `None` stands for a line with a wrong checksum. A last line

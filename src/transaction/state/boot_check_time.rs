@@ -7,12 +7,12 @@ use crate::core::state::boot_check::ETCD_POD;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::names::ManagedPath;
 use crate::host::{Root, RunningHost};
-use crate::transaction::state::settings;
+use crate::transaction::state::settings::settings_or_default;
 
 /// Return the boot check settings. Unreadable settings yield the defaults; the drift comparison reports
 /// them.
 pub(crate) fn boot_check_policy(root: &Root) -> HealthPolicy {
-    settings::settings(root).map(|settings| settings.boot_check).unwrap_or_default()
+    settings_or_default(root).boot_check
 }
 
 pub(crate) fn has_etcd(root: &Root) -> bool {

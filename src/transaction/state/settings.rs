@@ -21,6 +21,13 @@ pub fn settings(root: &Root) -> Result<Settings, TransactionError> {
     load(root, &BTreeMap::new())
 }
 
+/// Load the settings from the tree at `root`; the defaults where they cannot be used. Where that must stop a change, the
+/// plan of it refuses them, and the drift comparison reports them.
+#[must_use]
+pub fn settings_or_default(root: &Root) -> Settings {
+    settings(root).unwrap_or_default()
+}
+
 /// Fail if the settings of the tree at `root` cannot be used, and the desired config does not mend them; also if the
 /// daemon takes its source from them, and would have none any more.
 pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), TransactionError> {

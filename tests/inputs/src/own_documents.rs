@@ -4,10 +4,10 @@ use std::fmt::Debug;
 
 use flameholder::core::state::blocked::BlockedTarget;
 use flameholder::core::state::journal::Journal;
+use flameholder::core::state::log_line;
 use flameholder::core::state::objects::ActiveManifest;
 use flameholder::core::state::pending::PendingGeneration;
 use flameholder::core::state::record::GenerationRecord;
-use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::protocol::{WorkerGreeting, WorkerReply, WorkerRequest};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -15,12 +15,7 @@ use serde::de::DeserializeOwned;
 /// Give each line its checksum, without which no generated line is read.
 fn sealed(input: &[u8]) -> Vec<u8> {
     let lines = input.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
-    lines.fold(Vec::new(), |mut log, line| {
-        let digest = ContentDigest::of(line).to_string();
-        let checksum: String = digest.trim_start_matches("sha256:").chars().take(16).collect();
-        log.extend([checksum.as_bytes(), b" ", line, b"\n"].concat());
-        log
-    })
+    lines.flat_map(log_line::sealed).collect()
 }
 
 /// The input is a log, or its lines without their checksums.

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, bail};
 
 use crate::consent::InstallConsent;
 use crate::invocation;
-use crate::packages::listing;
 use crate::project_tree::ProjectTree;
 
 /// The installation of cargo-deny beside the other checks.
@@ -45,9 +44,7 @@ impl DenyInstall {
 }
 
 fn start(tree: &ProjectTree, consent: InstallConsent) -> Result<Child> {
-    // It reads a few files: unoptimized, and without debug information, it is built in half the time.
-    let install = tree.cargo(&["install", "--locked", "--debug", "cargo-deny"]);
-    consent.ensure(&listing(std::slice::from_ref(&install), "")).context("cargo-deny is not installed")?;
+    let install = consent.to_subcommand(tree, "deny")?;
     let log = tree.target().join("cargo-deny.log");
     let output = File::create(&log).with_context(|| format!("creating {}", log.display()))?;
     let mut idle = Command::new("nice");

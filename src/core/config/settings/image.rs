@@ -15,7 +15,7 @@ pub enum BackendChoice {
     RpmOstree,
 }
 
-/// The way in which images are fetched and deployed; what is absent has its default.
+/// The way in which images are fetched and deployed; absent settings have their defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ImageSettings {

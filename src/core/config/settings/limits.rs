@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-/// Limits of waits and of work; what is absent has its default. The TOML has seconds.
+/// Limits of waits and of work; absent settings have their defaults. The TOML has seconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 #[allow(clippy::struct_field_names, reason = "the names of the keys")]

@@ -44,7 +44,7 @@ impl TryFrom<String> for MetricsAddress {
     }
 }
 
-/// The daemon's metrics server; what is absent has its default.
+/// The daemon's metrics server; an absent setting has its default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MetricsSettings {

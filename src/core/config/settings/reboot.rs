@@ -15,7 +15,7 @@ pub enum InhibitorChoice {
     Overrule,
 }
 
-/// The reboots that the daemon and `apply` request; what is absent has its default.
+/// The reboots that the daemon and `apply` request; absent settings have their defaults.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct RebootSettings {
     pub inhibitors: InhibitorChoice,

@@ -48,7 +48,7 @@ impl TryFrom<String> for SourceName {
     }
 }
 
-/// The daemon's source, and how it is reached; what is absent has its default.
+/// The daemon's source, and how it is reached; absent settings have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceSettings {
     pub desired: Option<SourceName>,
