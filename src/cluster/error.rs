@@ -88,6 +88,14 @@ impl ClusterError {
         }
     }
 
+    /// Returns true if the server's certificate is not trusted: the CA may have changed. The TLS libraries pass no more
+    /// than their text on.
+    #[must_use]
+    pub fn is_about_a_certificate(&self) -> bool {
+        const TEXTS: [&str; 2] = ["invalid peer certificate", "certificate verify failed"];
+        matches!(self, Self::Unreachable(reason) if TEXTS.iter().any(|text| reason.contains(text)))
+    }
+
     /// Returns true if a new connection, with the kubeconfig and certificate of now, may succeed.
     #[must_use]
     pub fn is_about_the_connection(&self) -> bool {

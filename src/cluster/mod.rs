@@ -1,8 +1,9 @@
-//! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs and the disruption
-//! policy, create and write the MachineConfigNode, send events.
+//! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs, trust material and the
+//! disruption policy, create and write the MachineConfigNode, send events.
 
 mod busy_server;
 mod client_config;
+mod controller_config;
 mod error;
 mod identity;
 pub mod introduction;
@@ -16,6 +17,7 @@ mod watch;
 use std::time::Duration;
 
 pub use busy_server::BusyServer;
+pub use controller_config::ControllerTrust;
 pub use error::ClusterError;
 pub use identity::ClusterIdentity;
 pub use machine_config_node::NodeStatus;

@@ -11,4 +11,5 @@ pub mod enablement;
 pub mod etc_merge;
 pub mod plan;
 pub mod state;
+pub mod trust;
 pub mod values;

@@ -12,8 +12,8 @@ use tokio::time::Instant;
 use crate::core::daemon::verification_delay::VerificationDelay;
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
+use crate::daemon::jobs::work::FORCE_FILE;
 use crate::daemon::timers;
-use crate::daemon::work::FORCE_FILE;
 use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::BOOT_CHECK;
 

@@ -2,24 +2,19 @@
 //!
 //! The state machine in [`lifecycle`](crate::core::daemon::lifecycle) makes every decision. This loop feeds
 //! it events (source, inotify, timers, signals, finished work) and carries out its commands: work on the host
-//! in a process of [`work`], drain and uncordon through the source, backoff by a timer.
+//! in a process of [`jobs::work`], drain and uncordon through the source, backoff by a timer.
 
-mod boot_check_state;
 mod error;
-mod generation_figures;
 mod host_watch;
-mod job_deadline;
+pub mod jobs;
 mod kubelet_health;
 mod metrics;
 mod metrics_server;
 mod notify;
-mod problem;
-mod reboot_attempt;
 mod signals;
+mod source_events;
 mod timers;
-pub mod work;
-mod work_process;
-mod work_result;
+mod trust_sync;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,16 +23,17 @@ use std::time::Duration;
 
 pub use error::DaemonError;
 use host_watch::{HostEvent, HostWatch};
-use job_deadline::JobDeadline;
+use jobs::job_deadline::JobDeadline;
+use jobs::job_queue::{JobKind, JobQueue};
+use jobs::work::WorkJob;
+pub use jobs::work_process::WorkCommand;
+use jobs::work_result::WorkResult;
 use kubelet_health::{HostKubelet, SampleTriggers};
 use metrics::DaemonMetrics;
 use signals::DaemonSignals;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
-use work::WorkJob;
-pub use work_process::WorkCommand;
-use work_process::WorkProcess;
-use work_result::WorkResult;
+use trust_sync::TrustSync;
 
 use crate::cluster::RequestCounts;
 use crate::core::daemon::daemon_report::DaemonReport;
@@ -50,6 +46,7 @@ use crate::core::values::identifiers::ConfigName;
 use crate::host::Root;
 use crate::host::fs::lock::HostLock;
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
+use crate::transaction::trust::kubelet_restart;
 
 /// Time for running work to end when the daemon stops. An interrupted change is recovered at the next start.
 const STOP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -93,18 +90,19 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
         tokio::spawn(metrics_server::serve(address, metrics.clone(), samples.clone()));
         tokio::spawn(kubelet_health::sample(metrics.clone(), samples.clone(), HostKubelet));
     }
-    let mut daemon = Daemon::new(&setup, done, metrics, samples);
+    let mut daemon = Daemon::new(&setup, root, done, metrics, samples);
     let mut events = setup.events;
     daemon.begin();
     notify::ready();
     while !daemon.is_stopped() {
-        let (timer, deadline) = (daemon.timer, daemon.deadline.at());
+        let (timer, deadline, trust_due) = (daemon.timer, daemon.jobs.deadline(), daemon.trust.due());
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
             event = watch.next() => daemon.handle_host_event(event.map_err(DaemonError::Watch)?),
             () = timers::until(timer) => daemon.timer_expired(),
-            () = timers::until(deadline) => daemon.deadline.expire(&daemon.work_process),
+            () = timers::until(deadline) => daemon.jobs.expire(),
+            () = timers::until(trust_due) => daemon.trust_due(),
             () = timers::tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.handle(event),
         }
@@ -114,23 +112,20 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
 
 /// State machine, running work and pending publications.
 struct Daemon {
+    root: Root,
     lifecycle: Lifecycle,
     source: String,
-    work_command: WorkCommand,
-    work_process: WorkProcess,
+    jobs: JobQueue,
+    trust: TrustSync,
     commands: UnboundedSender<SourceCommand>,
-    done: UnboundedSender<WorkResult>,
     metrics: Arc<DaemonMetrics>,
     samples: Arc<SampleTriggers>,
-    /// True while a work process runs.
-    is_working: bool,
     /// Numbers of the newest view and of the newest view that the source has published.
     views: [u64; 2],
     /// Commands that wait until the newest view is published.
     announced: Vec<DaemonCommand>,
     delivery: Option<(ConfigRef, Arc<FetchedConfig>)>,
     timer: Option<Instant>,
-    deadline: JobDeadline,
     inhibited_since: Option<Instant>,
     source_error: Option<String>,
 }
@@ -138,85 +133,79 @@ struct Daemon {
 impl Daemon {
     fn new(
         setup: &DaemonSetup,
+        root: Root,
         done: UnboundedSender<WorkResult>,
         metrics: Arc<DaemonMetrics>,
         samples: Arc<SampleTriggers>,
     ) -> Self {
+        let deadline = JobDeadline::of(setup.job_timeout);
         Self {
+            root,
             metrics,
             samples,
             lifecycle: Lifecycle::default(),
             source: setup.source.clone(),
-            work_command: setup.work_command.clone(),
-            work_process: WorkProcess::default(),
+            jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
+            trust: TrustSync::default(),
             commands: setup.commands.clone(),
-            done,
-            is_working: false,
             views: [0, 0],
             announced: Vec::new(),
             delivery: None,
             timer: None,
-            deadline: JobDeadline::of(setup.job_timeout),
             inhibited_since: None,
             source_error: None,
         }
     }
 
     fn begin(&mut self) {
+        self.trust.set_restart(kubelet_restart::time_left(&self.root));
         self.publish_lifecycle();
         self.run_commands(self.lifecycle.phase.commands(0));
     }
 
     /// Returns true if the daemon stops and its work has ended or used up [`STOP_TIMEOUT`].
     fn is_stopped(&self) -> bool {
-        self.lifecycle.phase == DaemonPhase::Stopping && (!self.is_working || self.timer.is_none())
+        self.lifecycle.phase == DaemonPhase::Stopping && (!self.jobs.is_running() || self.timer.is_none())
     }
 
-    fn handle_source_event(&mut self, event: SourceEvent) {
-        match event {
-            SourceEvent::DesiredChanged(desired) => self.handle(DaemonEvent::DesiredChanged(desired)),
-            SourceEvent::NoDesiredConfig(reason) => self.handle(DaemonEvent::NoDesiredConfig(reason)),
-            SourceEvent::Published(number) => {
-                self.views[1] = self.views[1].max(number);
-                self.run_announced();
-            }
-            SourceEvent::Fetched(desired, fetched) => {
-                if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
-                    return;
+    /// Start a job of trust material if one is due and no other job runs. A host that is about to reboot gets it
+    /// afterwards: its kubelet starts anew then.
+    fn begin_trust(&mut self) {
+        let is_leaving = matches!(
+            self.lifecycle.phase,
+            DaemonPhase::Rebooting { .. } | DaemonPhase::ShuttingDown { .. } | DaemonPhase::Stopping
+        );
+        if is_leaving || self.jobs.is_running() {
+            return;
+        }
+        let Some(job) = self.trust.next_job() else { return };
+        if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
+            let event = self.trust.fail(problem);
+            self.handle(event);
+        }
+    }
+
+    fn finish_work(&mut self, mut finished: WorkResult, watch: &mut HostWatch) {
+        let (kind, event) = self.jobs.finish(finished.event);
+        finished.event = event;
+        // The work may have enabled, disabled or restarted the kubelet.
+        self.samples.host_changed.notify_one();
+        match kind {
+            JobKind::Lifecycle => self.finish_lifecycle_work(finished, watch),
+            JobKind::Trust => {
+                let restart = kubelet_restart::time_left(&self.root);
+                let event = self.trust.finish(finished.event, restart);
+                if let Err(problem) = self.jobs.begin_waiting() {
+                    self.handle(DaemonEvent::Failed(problem));
                 }
-                let is_missing = fetched.as_ref().is_err_and(|failure| failure.is_missing);
-                self.metrics.record_missing_config(is_missing.then_some(&desired));
-                match fetched {
-                    Ok(delivery) => {
-                        self.delivery = Some((desired, Arc::new(delivery)));
-                        self.handle(DaemonEvent::Fetched);
-                    }
-                    Err(failure) => self.handle(DaemonEvent::Failed(failure.problem)),
-                }
-            }
-            SourceEvent::Drained(desired) => {
-                if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&desired)) {
-                    self.handle(DaemonEvent::Drained);
-                }
-            }
-            SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
-            SourceEvent::SourceError(trouble) => {
-                if let Some(trouble) = &trouble {
-                    log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
-                }
-                self.metrics.set_source_error(trouble.is_some());
-                self.source_error = trouble;
-                self.publish_report();
+                self.handle(event);
+                self.begin_trust();
             }
         }
     }
 
-    fn finish_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
-        self.is_working = false;
-        // The work may have enabled or disabled the kubelet.
-        self.samples.host_changed.notify_one();
+    fn finish_lifecycle_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.metrics.record_work(&finished);
-        let event = self.deadline.finish(finished.event);
         if let Some(found) = finished.findings.facts
             && let Err(error) = watch.manage(found.managed)
         {
@@ -225,7 +214,9 @@ impl Daemon {
                 error = chain(&error)
             );
         }
-        self.handle(event);
+        // Before the next job of the lifecycle, which may take its time.
+        self.begin_trust();
+        self.handle(finished.event);
     }
 
     fn handle_host_event(&mut self, event: HostEvent) {
@@ -356,7 +347,6 @@ impl Daemon {
         }
     }
 
-    /// Start a work process. At most one runs at a time: a phase with work ends only when the work ends.
     fn work(&mut self, job: WorkJob) {
         let delivery = match job {
             WorkJob::Prepare(_) | WorkJob::Apply(_) => {
@@ -364,18 +354,18 @@ impl Daemon {
             }
             _ => None,
         };
-        self.is_working = true;
-        self.deadline.begin();
-        if let Err(error) = self.work_process.begin(&self.work_command, job, delivery, self.done.clone()) {
-            self.is_working = false;
-            let reason = format!("cannot start a thread for the work process: {error}");
-            self.handle(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Host, reason }));
+        if let Err(problem) = self.jobs.begin(JobKind::Lifecycle, (job, delivery)) {
+            self.handle(DaemonEvent::Failed(problem));
         }
     }
 
     /// Drop the commands that wait for publication: the desired config changed, or the daemon stops.
     fn drop_announced(&mut self) {
         self.announced.clear();
+        self.cancelled();
+    }
+
+    fn cancelled(&mut self) {
         let reason = "cancelled before the change began".to_owned();
         self.handle(DaemonEvent::Failed(DaemonProblem { class: ProblemClass::Interrupted, reason }));
     }
@@ -384,10 +374,13 @@ impl Daemon {
         if !self.announced.is_empty() {
             return self.drop_announced();
         }
-        self.work_process.cancel();
-        if self.lifecycle.phase == DaemonPhase::Stopping {
+        let is_stopping = self.lifecycle.phase == DaemonPhase::Stopping;
+        let is_dropped = self.jobs.cancel(is_stopping);
+        if is_stopping {
             notify::stopping(STOP_TIMEOUT);
-            self.timer = self.is_working.then(|| Instant::now() + STOP_TIMEOUT);
+            self.timer = self.jobs.is_running().then(|| Instant::now() + STOP_TIMEOUT);
+        } else if is_dropped {
+            self.cancelled();
         }
     }
 }

@@ -6,6 +6,7 @@
 
 mod initial_annotations;
 mod publish;
+mod trust;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -16,6 +17,7 @@ use futures::stream::{BoxStream, FuturesUnordered};
 use publish::{NodePublisher, PublishOutcome};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::{Instant, sleep_until};
+use trust::TrustSource;
 
 use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
@@ -93,7 +95,15 @@ impl KubeSource {
     }
 
     /// Run until the daemon drops its end of the command channel.
-    pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) {
+    pub async fn run(self, orders: UnboundedReceiver<SourceCommand>) {
+        let trust = TrustSource::new(self.cluster.clone(), self.events.clone());
+        tokio::select! {
+            () = self.follow_node(orders) => {}
+            () = trust.run() => {}
+        }
+    }
+
+    async fn follow_node(mut self, mut orders: UnboundedReceiver<SourceCommand>) {
         let mut watch: Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> = None;
         let mut watching = RetryTimer::default();
         let mut publishing: Option<Running<PublishResult>> = None;
@@ -167,6 +177,9 @@ impl KubeSource {
     }
 
     fn report_error(&mut self, error: &ClusterError) {
+        if error.is_about_a_certificate() {
+            self.send(SourceEvent::CertificateError);
+        }
         let trouble = Some(error.to_string());
         if trouble != self.error {
             self.error.clone_from(&trouble);
@@ -360,11 +373,16 @@ impl RetryTimer {
     /// Set the time of the next attempt. To the time that the server asked for, the own delay is added, so
     /// that nodes that were told the same time do not come back together.
     fn fail(&mut self, error: &ClusterError) {
+        self.fail_until(RetryClass::Time, error);
+    }
+
+    /// Set the time of the next attempt, which needs what this class names.
+    fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
         self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
         let delay = match self.failures {
             1 => first_retry(boot::jitter()),
-            failures => RetryClass::Time.backoff(failures, boot::jitter()),
+            failures => class.backoff(failures, boot::jitter()),
         };
         self.next = Some(Instant::now() + error.retry_after() + delay);
     }

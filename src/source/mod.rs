@@ -4,7 +4,11 @@
 pub mod directory;
 pub mod kube;
 
+use std::sync::Arc;
+
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, Lifecycle};
+use crate::core::trust::document::TrustVersion;
+use crate::core::values::tree::ContentDigest;
 use crate::host::memory_file::MemoryFile;
 
 /// Request of the daemon to its source.
@@ -41,6 +45,21 @@ pub enum SourceEvent {
     Uncordoned,
     /// Error of the source itself; `None` once it is resolved.
     SourceError(Option<String>),
+    /// The cluster has other trust material.
+    TrustChanged(TrustDelivery),
+    /// A request failed because a certificate is not trusted.
+    CertificateError,
+}
+
+/// Trust material that a source delivers.
+#[derive(Debug, Clone)]
+pub struct TrustDelivery {
+    /// Its version; `None` while a part of it is not available.
+    pub version: Option<TrustVersion>,
+    /// Digest of the document.
+    pub digest: ContentDigest,
+    /// The document, unparsed.
+    pub document: Arc<FetchedConfig>,
 }
 
 /// Failure to fetch a config.
@@ -60,7 +79,7 @@ impl From<DaemonProblem> for FetchFailure {
 /// Fetched config and policy, unparsed: the work process parses them.
 #[derive(Default)]
 pub struct FetchedConfig {
-    /// MachineConfig, in JSON; `None` for the current config, which is on the disk.
+    /// MachineConfig or trust material, in JSON; `None` for the current config, which is on the disk.
     pub document: Option<MemoryFile>,
     /// MachineConfiguration with the node disruption policy; `None` for the built-in policy.
     pub policy: Option<Vec<u8>>,

@@ -20,6 +20,7 @@ use crate::transaction::state::current::CurrentStateError;
 use crate::transaction::state::error::StateError;
 use crate::transaction::state::objects::StoreLoadError;
 use crate::transaction::state::pending::PendingLoadError;
+use crate::transaction::trust::error::TrustMaterialError;
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::space::SpaceError;
 
@@ -37,6 +38,7 @@ pub enum TransactionError {
     Update(#[from] UpdateError),
     Boot(#[from] BootError),
     Handover(#[from] HandoverError),
+    Trust(#[from] TrustMaterialError),
 }
 
 impl TransactionError {
@@ -69,7 +71,8 @@ impl TransactionError {
             | Self::Reboot(_)
             | Self::Apply(_)
             | Self::Recovery(_)
-            | Self::Handover(_) => RetryClass::Repair,
+            | Self::Handover(_)
+            | Self::Trust(_) => RetryClass::Repair,
         }
     }
 

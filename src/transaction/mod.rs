@@ -7,6 +7,7 @@ mod error;
 pub mod handover;
 pub mod plan;
 pub mod state;
+pub mod trust;
 pub mod update;
 
 pub use error::TransactionError;

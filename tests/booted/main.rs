@@ -30,5 +30,6 @@ mod soak;
 mod soft_reboot;
 mod stage_kills;
 mod surface;
+mod trust_kills;
 mod unstage;
 mod updates;

@@ -317,7 +317,7 @@ fn good(name: &str) -> Value {
             "blocked": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]},
-            "daemon": {"pid": 1, "source": "kube", "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null},
+            "daemon": {"pid": 1, "source": "kube", "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null, "trustError": null},
             "bootCheck": {"generation": null, "phase": "checking",
                 "findings": [{"check": "boot", "ok": false, "detail": "not complete"}]},
             "bootCheckSecondsLeft": 1,

@@ -13,7 +13,7 @@ use k8s_openapi::api::admissionregistration::v1::{
 };
 use k8s_openapi::api::apps::v1::DaemonSet;
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -72,6 +72,8 @@ fn manifests_are_listed_and_have_known_fields_only() {
             "ServiceAccount" => assert_valid::<ServiceAccount>(&document),
             "ClusterRole" => assert_valid::<ClusterRole>(&document),
             "ClusterRoleBinding" => assert_valid::<ClusterRoleBinding>(&document),
+            "Role" => assert_valid::<Role>(&document),
+            "RoleBinding" => assert_valid::<RoleBinding>(&document),
             "DaemonSet" => assert_valid::<DaemonSet>(&document),
             "ValidatingAdmissionPolicy" => assert_valid::<ValidatingAdmissionPolicy>(&document),
             "ValidatingAdmissionPolicyBinding" => assert_valid::<ValidatingAdmissionPolicyBinding>(&document),

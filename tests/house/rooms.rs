@@ -6,8 +6,19 @@ use crate::{assert_none, root, sources};
 /// The rooms of a floor from the lowest level up. Rooms of one level do not know each other, and files beside the
 /// rooms may use all of them.
 const ROOMS: [(&str, &[&[&str]]); 4] = [
-    ("core", &[&["values"], &["enablement"], &["config", "etc_merge"], &["state"], &["plan"], &["daemon"]]),
-    ("transaction", &[&["engine"], &["state"], &["plan"], &["update"], &["boot", "handover"]]),
+    (
+        "core",
+        &[
+            &["values"],
+            &["enablement"],
+            &["config", "etc_merge"],
+            &["state"],
+            &["plan"],
+            &["trust"],
+            &["daemon"],
+        ],
+    ),
+    ("transaction", &[&["engine"], &["state"], &["plan"], &["trust", "update"], &["boot", "handover"]]),
     ("host", &[&["fs", "systemd"], &["facts"]]),
     ("cli", &[&["output"], &["change", "inspect", "systemd"]]),
 ];

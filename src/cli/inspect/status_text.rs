@@ -71,9 +71,13 @@ fn state_lines(document: &StatusDocument) -> String {
 fn daemon_line(report: &DaemonReport) -> String {
     let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
     let gone = if is_gone { " (not running; see `systemctl status flameholder-daemon`)" } else { "" };
-    let trouble =
-        report.source_error.as_ref().map(|trouble| format!("source of the desired config: {trouble}\n"));
-    format!("the daemon{gone}: {}\n{}", report.summary(), trouble.unwrap_or_default())
+    let problems = [
+        ("source of the desired config", &report.source_error),
+        ("trust material of the cluster is not applied", &report.trust_error),
+    ];
+    let problems = problems.into_iter().filter_map(|(about, problem)| Some((about, problem.as_ref()?)));
+    let lines: String = problems.map(|(about, problem)| format!("{about}: {problem}\n")).collect();
+    format!("the daemon{gone}: {}\n{lines}", report.summary())
 }
 
 fn boot_check_line(report: &HealthReport) -> String {

@@ -17,6 +17,7 @@ use crate::core::config::settings::metrics::MetricsAddress;
 use crate::core::config::settings::source::SourceName;
 use crate::core::values::causes::chain;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::KUBELET_KUBECONFIG;
 use crate::core::values::profile::Profile;
 use crate::daemon;
 use crate::daemon::{DaemonError, DaemonSetup, WorkCommand};
@@ -27,8 +28,6 @@ use crate::source::kube::KubeSource;
 use crate::source::{SourceCommand, SourceEvent};
 use crate::transaction::state::settings;
 
-/// The kubelet's kubeconfig: its identity may read configs and write this host's Node.
-const KUBELET: &str = "/var/lib/kubelet/kubeconfig";
 /// Namespace of the machine-config-daemon, in which its events are.
 const NAMESPACE: &str = "openshift-machine-config-operator";
 
@@ -88,7 +87,8 @@ impl DaemonOptions {
         let file = |argument: &Option<PathBuf>, setting: Option<ManagedPath>| {
             argument.clone().or_else(|| setting.map(|path| path.as_str().into()))
         };
-        let kubeconfig = file(&args.kubeconfig, source.kubeconfig).unwrap_or_else(|| KUBELET.into());
+        let kubeconfig =
+            file(&args.kubeconfig, source.kubeconfig).unwrap_or_else(|| KUBELET_KUBECONFIG.into());
         let default_profile = if is_in_cluster { Profile::Mcd } else { Profile::Native };
         let metrics = args.metrics.or(metrics.address).map(MetricsAddress::listener);
         Ok(Self {
@@ -217,7 +217,7 @@ mod tests {
     fn defaults_follow_the_source() {
         let node = options(&["--source", "kube"], "").unwrap();
         assert_eq!((node.metrics, node.profile), (Some(METRICS), Profile::Mcd));
-        assert_eq!(node.node_kubeconfig.to_str(), Some(KUBELET));
+        assert_eq!(node.node_kubeconfig.to_str(), Some(KUBELET_KUBECONFIG));
         let host = options(&["--source", "dir:/a"], "").unwrap();
         assert_eq!((host.metrics, host.profile), (None, Profile::Native));
     }

@@ -6,7 +6,7 @@ use clap::Args;
 
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::{CliError, CommandOutcome};
-use crate::daemon::work;
+use crate::daemon::jobs::work;
 use crate::host::Root;
 use crate::transaction::state::settings::settings_or_default;
 

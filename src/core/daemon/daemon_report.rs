@@ -32,6 +32,9 @@ pub struct DaemonReport {
     pub failures: u32,
     /// Error of the source (cluster, directory or config server).
     pub source_error: Option<String>,
+    /// Reason why the cluster's newest trust material (CAs and pull secret) is not applied.
+    #[serde(default)]
+    pub trust_error: Option<String>,
 }
 
 impl DaemonReport {
@@ -52,6 +55,10 @@ impl DaemonReport {
             },
             failures: lifecycle.failures,
             source_error: source_error.map(str::to_owned),
+            trust_error: lifecycle
+                .trust_failure
+                .as_ref()
+                .map(|failure| harmless_line(&failure.problem.reason).into_owned()),
         }
     }
 

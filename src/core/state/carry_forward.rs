@@ -7,19 +7,20 @@
 pub mod account_merge;
 
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{CLOUD_CA, KUBECONFIG, KUBELET_CA, MERGED_PULL_SECRET, REGISTRY_CAS};
 
 /// Paths below `/etc` that are written at run time. Sources: the files that kubelet, cluster operators, Open
 /// vSwitch, CNI plugins, sshd and the account tools (useradd, passwd) write on a node.
 const RUNTIME_OWNED_PATHS: [&str; 19] = [
     "/etc/kubernetes/manifests",
     "/etc/kubernetes/static-pod-resources",
-    "/etc/kubernetes/kubeconfig",
-    "/etc/kubernetes/kubelet-ca.crt",
+    KUBECONFIG,
+    KUBELET_CA,
     "/etc/kubernetes/ca.crt",
     "/etc/kubernetes/cni",
     "/etc/cni/net.d",
     "/etc/openvswitch",
-    "/etc/docker/certs.d",
+    REGISTRY_CAS,
     "/etc/containers/certs.d",
     "/etc/pki/ca-trust/source/anchors",
     "/etc/iscsi/initiatorname.iscsi",
@@ -54,10 +55,12 @@ pub fn is_host_key(path: &ManagedPath) -> bool {
 /// Trust material is never taken from an older generation.
 #[must_use]
 pub fn is_trust_material(path: &ManagedPath) -> bool {
-    let anchors = ["/etc/pki/ca-trust/source/anchors", "/etc/docker/certs.d", "/etc/containers/certs.d"];
+    let anchors = ["/etc/pki/ca-trust/source/anchors", REGISTRY_CAS, "/etc/containers/certs.d"];
     let files = [
         PULL_SECRET,
-        "/etc/kubernetes/kubelet-ca.crt",
+        MERGED_PULL_SECRET,
+        KUBELET_CA,
+        CLOUD_CA,
         "/etc/kubernetes/ca.crt",
         "/etc/shadow",
         "/etc/gshadow",

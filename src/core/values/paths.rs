@@ -31,6 +31,21 @@ pub const SHADOW: &str = "/etc/shadow";
 /// Kubeconfig with which a kubelet joins the cluster.
 pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 
+/// Kubeconfig of the kubelet after it joined.
+pub const KUBELET_KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";
+
+/// Certificates by which the kubelet recognises its clients.
+pub const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+
+/// Certificates of the cloud provider's API, which static pods mount.
+pub const CLOUD_CA: &str = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem";
+
+/// Pull secret of the cluster, merged with the credentials of its own registry.
+pub const MERGED_PULL_SECRET: &str = "/etc/mco/internal-registry-pull-secret.json";
+
+/// Certificates of image registries, one directory `HOST:PORT` for each.
+pub const REGISTRY_CAS: &str = "/etc/docker/certs.d";
+
 /// The `MachineConfig` without its Ignition config, written by Ignition; its presence asks for the completion of
 /// the first boot.
 pub const ENCAPSULATED: &str = "/etc/ignition-machine-config-encapsulated.json";

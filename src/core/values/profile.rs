@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::paths::{CLOUD_CA, KUBELET_CA, MERGED_PULL_SECRET, REGISTRY_CAS};
+
 /// The rules that decide which parts of a config are applied and which changes are reconcilable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
@@ -30,11 +32,7 @@ impl Profile {
     /// validation skips them.
     #[must_use]
     pub fn keeps_local_content(self, path: &super::names::ManagedPath) -> bool {
-        const LEFT: [&str; 3] = [
-            "/etc/kubernetes/kubelet-ca.crt",
-            "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
-            "/etc/mco/internal-registry-pull-secret.json",
-        ];
+        const LEFT: [&str; 3] = [KUBELET_CA, CLOUD_CA, MERGED_PULL_SECRET];
         self == Self::Mcd && LEFT.contains(&path.as_str())
     }
 
@@ -43,9 +41,9 @@ impl Profile {
     #[must_use]
     pub fn never_deletes(self, path: &super::names::ManagedPath) -> bool {
         const KEPT: [&str; 4] = [
-            "/etc/docker/certs.d",
-            "/etc/kubernetes/kubelet-ca.crt",
-            "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+            REGISTRY_CAS,
+            KUBELET_CA,
+            CLOUD_CA,
             "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
         ];
         self == Self::Mcd && KEPT.iter().any(|kept| path.is_within(kept))

@@ -14,9 +14,9 @@ use prometheus_client::registry::Registry;
 use super::Labelled;
 use super::own::{SecondsGauge, now};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonEvent, DaemonPhase, Lifecycle};
-use crate::core::daemon::node::annotations;
+use crate::core::daemon::node::node_state;
 use crate::core::values::os_release::OsRelease;
-use crate::daemon::work_result::WorkResult;
+use crate::daemon::jobs::work_result::WorkResult;
 
 #[derive(Debug, Default)]
 pub(super) struct McdMetrics {
@@ -121,7 +121,7 @@ impl McdMetrics {
     /// Set the state of the Node's annotation: an error lasts until the node is `Done`.
     fn set_state(&self, after: &Lifecycle, now: f64) {
         let mut published = self.published.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((state, _)) = annotations::node_state(after, &published) else { return };
+        let Some((state, _)) = node_state::node_state(after, &published) else { return };
         *published = state;
         let class = class(&after.phase);
         let labels = [("state", state.to_owned()), ("reason", class.to_owned())];

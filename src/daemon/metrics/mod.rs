@@ -19,7 +19,7 @@ use updates::UpdateMetrics;
 
 use crate::cluster::RequestCounts;
 use crate::core::daemon::lifecycle::{ConfigRef, Lifecycle};
-use crate::daemon::work_result::WorkResult;
+use crate::daemon::jobs::work_result::WorkResult;
 use crate::host::Root;
 use crate::host::facts::os_release;
 

@@ -12,8 +12,8 @@ use prometheus_client::registry::Registry;
 use super::Labelled;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::message_ids;
-use crate::daemon::generation_figures::GenerationFigures;
-use crate::daemon::work_result::{ComparisonFigures, JobFindings};
+use crate::daemon::jobs::generation_figures::GenerationFigures;
+use crate::daemon::jobs::work_result::{ComparisonFigures, JobFindings};
 
 /// Gauge in seconds, with fractions.
 pub(super) type SecondsGauge = Gauge<f64, AtomicU64>;

@@ -9,7 +9,7 @@ use prometheus_client::registry::Registry;
 use super::Labelled;
 use super::own::{SecondsGauge, now};
 use crate::core::daemon::lifecycle::{BootCheckState, DaemonEvent, DaemonPhase, Lifecycle};
-use crate::daemon::work_result::WorkResult;
+use crate::daemon::jobs::work_result::WorkResult;
 
 #[derive(Debug, Default)]
 pub(super) struct UpdateMetrics {
@@ -104,8 +104,8 @@ impl UpdateMetrics {
 mod tests {
     use super::*;
     use crate::core::daemon::lifecycle::HostObservation;
+    use crate::daemon::jobs::work_result::JobFindings;
     use crate::daemon::metrics::TextFormat;
-    use crate::daemon::work_result::JobFindings;
 
     fn observe(metrics: &UpdateMetrics, boot_check: BootCheckState, boot_check_left: Option<u64>) {
         let event = DaemonEvent::Observed(HostObservation { boot_check, ..HostObservation::default() });

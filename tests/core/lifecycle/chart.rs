@@ -5,6 +5,7 @@ use std::path::Path;
 
 use flameholder::core::daemon::lifecycle::{
     AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, ProblemClass,
+    TrustFailure,
 };
 use flameholder::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 
@@ -75,6 +76,9 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::TimerExpired,
         DaemonEvent::FilesChanged,
         DaemonEvent::StateChanged,
+        DaemonEvent::TrustApplied(None),
+        DaemonEvent::TrustFailed(TrustFailure { problem: problem(ProblemClass::Host), failures: 1 }),
+        DaemonEvent::KubeletRestarted,
         DaemonEvent::Stop,
     ]
 }
@@ -105,6 +109,9 @@ fn word(event: &DaemonEvent) -> &'static str {
         DaemonEvent::TimerExpired => "timer expired",
         DaemonEvent::FilesChanged => "files changed",
         DaemonEvent::StateChanged => "state changed",
+        DaemonEvent::TrustApplied(_) => "trust material applied",
+        DaemonEvent::TrustFailed(_) => "trust material not applied",
+        DaemonEvent::KubeletRestarted => "kubelet restarted",
         DaemonEvent::Stop => "stop",
     }
 }

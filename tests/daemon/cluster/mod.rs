@@ -9,5 +9,6 @@ mod node_object;
 mod permissions;
 mod proxies;
 pub(crate) mod tls;
+mod trust;
 mod undesired;
 mod update_costs;

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use testbed::control_plane::{KUBELET, NODE, RecordedRequest};
 
-const ROLE: &str = "deploy/kubernetes/cluster-role.yaml";
+const ROLES: [&str; 2] = ["deploy/kubernetes/cluster-role.yaml", "deploy/kubernetes/role.yaml"];
 
 #[derive(Debug, Deserialize)]
 struct Role {
@@ -46,12 +46,14 @@ impl Access {
         if rest[0] == "namespaces" && rest.len() > 2 {
             rest = &rest[2..];
         }
-        let name = rest.get(1).copied().unwrap_or_default().to_owned();
+        let selected = query.split('&').find_map(|part| part.strip_prefix("fieldSelector=metadata.name%3D"));
+        let is_single = rest.len() > 1;
+        let name = rest.get(1).copied().or(selected).unwrap_or_default().to_owned();
         let resource = rest.get(2).map_or_else(|| rest[0].to_owned(), |sub| format!("{}/{sub}", rest[0]));
-        let verb = match (request.method.as_str(), name.is_empty()) {
-            ("GET", true) if query.contains("watch=true") => "watch",
-            ("GET", true) => "list",
-            ("GET", false) => "get",
+        let verb = match (request.method.as_str(), is_single) {
+            ("GET", false) if query.contains("watch=true") => "watch",
+            ("GET", false) => "list",
+            ("GET", true) => "get",
             ("POST", _) => "create",
             ("PATCH", _) => "patch",
             other => panic!("{other:?}"),
@@ -59,6 +61,7 @@ impl Access {
         Self { verb, group, resource, name }
     }
 
+    /// An authorizer takes the name of a list or a watch from its field selector.
     fn is_allowed_by(&self, rule: &Rule) -> bool {
         rule.api_groups.contains(&self.group)
             && rule.resources.contains(&self.resource)
@@ -81,8 +84,11 @@ impl Access {
 
 /// Panics if a request is not permitted, or if a permission is not used.
 pub(crate) fn assert_exact(requests: &[RecordedRequest]) {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(ROLE);
-    let role: Role = serde_saphyr::from_str(&fs::read_to_string(path).unwrap()).unwrap();
+    let rules_of = |manifest: &str| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(manifest);
+        serde_saphyr::from_str::<Role>(&fs::read_to_string(path).unwrap()).unwrap().rules
+    };
+    let rules: Vec<Rule> = ROLES.into_iter().flat_map(rules_of).collect();
     let mut used = BTreeSet::new();
     for request in requests {
         let access = Access::of(request);
@@ -90,11 +96,11 @@ pub(crate) fn assert_exact(requests: &[RecordedRequest]) {
             assert!(access.is_permitted_to_kubelet(request), "{access:?} {}", request.target);
             continue;
         }
-        let allowing = role.rules.iter().find(|rule| access.is_allowed_by(rule));
+        let allowing = rules.iter().find(|rule| access.is_allowed_by(rule));
         used.insert(allowing.unwrap_or_else(|| panic!("no rule allows {access:?}")).clone());
     }
-    let unused: Vec<&Rule> = role.rules.iter().filter(|rule| !used.contains(rule)).collect();
+    let unused: Vec<&Rule> = rules.iter().filter(|rule| !used.contains(rule)).collect();
     assert!(unused.is_empty(), "no request uses {unused:?}");
     let single = |rule: &Rule| rule.verbs.len() == 1 && rule.resources.len() == 1;
-    assert!(role.rules.iter().all(single), "a rule with several verbs or resources may be used in part");
+    assert!(rules.iter().all(single), "a rule with several verbs or resources may be used in part");
 }

@@ -7,6 +7,7 @@
 mod configs;
 mod host_files;
 mod own_documents;
+mod trust;
 
 /// Check of one parser.
 #[derive(Debug, Clone, Copy)]
@@ -18,19 +19,21 @@ pub struct InputCheck {
 }
 
 /// All checks, by name.
-pub const CHECKS: [InputCheck; 14] = [
+pub const CHECKS: [InputCheck; 16] = [
     InputCheck { name: "accounts", check: host_files::accounts },
     InputCheck { name: "data_url", check: configs::data_url },
     InputCheck { name: "ignition", check: configs::ignition },
     InputCheck { name: "image_reference", check: host_files::image_reference },
     InputCheck { name: "journal", check: own_documents::journal },
     InputCheck { name: "kernel_arguments", check: host_files::kernel_arguments },
+    InputCheck { name: "kubeconfig", check: trust::kubeconfig },
     InputCheck { name: "machine_config", check: configs::machine_config },
     InputCheck { name: "node_disruption_policy", check: configs::node_disruption_policy },
     InputCheck { name: "pending", check: own_documents::pending },
     InputCheck { name: "registries", check: host_files::registries },
     InputCheck { name: "settings", check: host_files::settings },
     InputCheck { name: "state_documents", check: own_documents::state_documents },
+    InputCheck { name: "trust_material", check: trust::trust_material },
     InputCheck { name: "units", check: host_files::units },
     InputCheck { name: "worker_protocol", check: own_documents::worker_protocol },
 ];

@@ -12,6 +12,8 @@ use nix::unistd::Pid;
 
 use crate::booted::host::Host;
 use crate::dbus::fake_logind::{FakeLogind, Script};
+use crate::dbus::fake_systemd;
+use crate::dbus::fake_systemd::FakeSystemd;
 use crate::dbus::private_bus::PrivateBus;
 
 /// Longest wait for anything: a test that hangs fails.
@@ -24,7 +26,7 @@ pub struct Agent {
     output: Vec<String>,
     pub logind: FakeLogind,
     metrics: SocketAddr,
-    _bus: PrivateBus,
+    bus: PrivateBus,
 }
 
 impl Agent {
@@ -72,7 +74,12 @@ impl Agent {
                 }
             }
         });
-        Self { process, lines, output: Vec::new(), logind, metrics, _bus: bus }
+        Self { process, lines, output: Vec::new(), logind, metrics, bus }
+    }
+
+    /// Start a systemd on the bus of the daemon.
+    pub fn start_systemd(&self, script: fake_systemd::Script) -> FakeSystemd {
+        FakeSystemd::start(&self.bus.address, script)
     }
 
     /// Wait for a line of output with this beginning, and return the line.

@@ -2,14 +2,16 @@
 //! reboot to done. [`Lifecycle::step`] is a total function of state and event. A phase's commands follow from
 //! the phase alone, so a daemon that was killed recovers by observing the host.
 
+mod event;
 mod problem;
 mod step;
 
-pub use problem::{DaemonProblem, ProblemClass};
+pub use event::{BootCheckState, DaemonEvent, HostObservation};
+pub use problem::{DaemonProblem, ProblemClass, TrustFailure};
 use serde::{Deserialize, Serialize};
 
-use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::record::GenerationRecord;
+use crate::core::trust::document::TrustVersion;
 use crate::core::values::identifiers::{ConfigDigest, ConfigName};
 
 /// Config that a source refers to, such as the desired config of a node.
@@ -63,6 +65,10 @@ pub struct Lifecycle {
     /// True if an operator asked for another observation while work ran that must not be interrupted: the host is
     /// observed again at its end.
     pub observes_again: bool,
+    /// Version of the trust material that was applied last; `None` until one was.
+    pub trust: Option<TrustVersion>,
+    /// Failure to apply newer trust material. Updates go on nevertheless.
+    pub trust_failure: Option<TrustFailure>,
 }
 
 /// Config that is blocked after a rollback.
@@ -150,90 +156,6 @@ pub enum AfterDrain {
     Unlock,
 }
 
-/// Input of the state machine.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum DaemonEvent {
-    /// The source named a desired config.
-    DesiredChanged(ConfigRef),
-    /// The source was read, and desires no config: cause and way out.
-    NoDesiredConfig(String),
-    /// The host was observed.
-    Observed(HostObservation),
-    /// The desired config was fetched.
-    Fetched,
-    /// Planning and staging are done.
-    Prepared(RemainingWork),
-    /// The node is drained.
-    Drained,
-    /// The live update is applied.
-    Applied,
-    /// The staged deployment is unlocked.
-    Unlocked,
-    /// Inhibitor locks delay the reboot.
-    Inhibited {
-        /// Names of their holders.
-        by: String,
-    },
-    /// logind accepted the reboot.
-    RebootAccepted,
-    /// Verification found no drift.
-    Verified,
-    /// Verification found drift.
-    Drifted {
-        /// Differing paths or settings.
-        reason: String,
-    },
-    /// The node is uncordoned.
-    Uncordoned,
-    /// The current command failed.
-    Failed(DaemonProblem),
-    /// The delay of a [`DaemonCommand::Wait`] has passed.
-    TimerExpired,
-    /// A managed file changed on disk.
-    FilesChanged,
-    /// State outside the managed files changed: force file, blocked target, boot check.
-    StateChanged,
-    /// The daemon was asked to stop.
-    Stop,
-}
-
-/// Observation of the host.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostObservation {
-    /// Current config; `None` where nothing was applied.
-    pub current: Option<ConfigRef>,
-    pub boot_check: BootCheckState,
-    /// Blocked target.
-    pub blocked: Option<BlockedConfig>,
-    /// True if the force file exists.
-    pub is_forced: bool,
-    /// Reason why the last shutdown did not finalize the staged deployment.
-    pub finalize_failure: Option<String>,
-}
-
-/// Boot check of the booted generation.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum BootCheckState {
-    /// The boot check passed, or none was due.
-    #[default]
-    Confirmed,
-    /// The boot check is still running.
-    Unconfirmed {
-        /// Health checks that have not passed yet.
-        failed_checks: Option<String>,
-    },
-    /// The generation is rejected, and the reboot into the deployment before it is outstanding.
-    RollingBack {
-        /// Reason for the rollback.
-        reason: String,
-    },
-    /// The boot check failed, and the generation is not rolled back.
-    Unhealthy {
-        /// Health checks that failed.
-        failed_checks: String,
-    },
-}
-
 /// Output of the state machine, carried out by the daemon.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DaemonCommand {
@@ -288,6 +210,8 @@ impl Default for Lifecycle {
             undesired: None,
             failures: 0,
             observes_again: false,
+            trust: None,
+            trust_failure: None,
         }
     }
 }

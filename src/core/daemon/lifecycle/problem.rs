@@ -30,6 +30,22 @@ pub enum ProblemClass {
     Interrupted,
 }
 
+/// Failure to apply trust material.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TrustFailure {
+    pub problem: DaemonProblem,
+    /// Number of failed attempts in a row.
+    pub failures: u32,
+}
+
+impl TrustFailure {
+    /// Return true if this failure is reported to the cluster.
+    #[must_use]
+    pub fn is_reported(&self) -> bool {
+        self.problem.class.is_reported_after(self.failures)
+    }
+}
+
 /// Failures in a row after which a transient problem is reported to the cluster.
 const REPORT_AFTER_FAILURES: u32 = 6;
 

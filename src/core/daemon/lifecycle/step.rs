@@ -6,6 +6,7 @@ use super::{
     DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
+use crate::core::trust::document::TrustVersion;
 
 /// Failures in a row after which a change of managed files no longer ends the backoff after drift: a program that keeps
 /// changing them must not keep the host busy.
@@ -68,6 +69,9 @@ impl Lifecycle {
             (_, DaemonEvent::TimerExpired) => self.timer_expired(),
             (_, DaemonEvent::FilesChanged) => self.files_changed(),
             (_, DaemonEvent::StateChanged) => self.state_changed(),
+            (_, DaemonEvent::TrustApplied(version)) => self.trust_applied(version),
+            (_, DaemonEvent::TrustFailed(failure)) => Self { trust_failure: Some(failure), ..self }.stay(),
+            (_, DaemonEvent::KubeletRestarted) => self.trust_applied(None),
             _ => self.stay(),
         }
     }
@@ -98,6 +102,12 @@ impl Lifecycle {
             phase if phase.is_resting() => self.enter(DaemonPhase::Observing),
             _ => (Self { observes_again: true, ..self }, Vec::new()),
         }
+    }
+
+    /// Take trust material for applied. It changes no phase: updates depend on it no more than it on them.
+    fn trust_applied(self, version: Option<TrustVersion>) -> Step {
+        let trust = version.or_else(|| self.trust.clone());
+        Self { trust, trust_failure: None, ..self }.stay()
     }
 
     fn stay(self) -> Step {

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle, ProblemClass};
+use super::node_state::node_state;
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::values::foreign_text::harmless_line;
 
 /// Desired config, set by the machine-config-controller.
@@ -29,6 +30,11 @@ pub const FINALIZE_FAILURE: &str = "machineconfiguration.openshift.io/ostree-fin
 /// Topology of the control plane; `SingleReplica` leaves no other node to drain to.
 pub const TOPOLOGY: &str = "machineconfiguration.openshift.io/controlPlaneTopology";
 
+/// Resource version of the ControllerConfig whose trust material is applied.
+pub const TRUST_VERSION: &str = "machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion";
+/// Rotation of the API server's CA that the node has followed: the value of the ControllerConfig's annotation.
+pub const OBSERVED_ROTATION: &str = "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
+
 /// Reason for the state of a node whose desired config neither the Node, nor Ignition's seed, nor a record on the
 /// host names.
 pub const NO_DESIRED_CONFIG: &str = "this host has no record of an applied config, and neither its Node nor \
@@ -36,10 +42,6 @@ pub const NO_DESIRED_CONFIG: &str = "this host has no record of an applied confi
     machine-config-daemon configured, or `flameholder firstboot` on one that only Ignition configured";
 
 const REBOOTING: &str = "Rebooting";
-/// State of a node that an operator must repair.
-pub const DEGRADED: &str = "Degraded";
-/// State of a node whose desired config cannot be applied to it.
-const UNRECONCILABLE: &str = "Unreconcilable";
 /// Topology in which a node is never drained.
 const SINGLE: &str = "SingleReplica";
 /// Maximum length of a reason, in characters.
@@ -139,6 +141,12 @@ pub fn annotation_changes(
         }
         _ => {}
     }
+    if let Some(trust) = &lifecycle.trust {
+        set(TRUST_VERSION, &trust.resource_version);
+        if node.get(OBSERVED_ROTATION).map_or("", String::as_str) != trust.rotation {
+            set(OBSERVED_ROTATION, &trust.rotation);
+        }
+    }
     if let Some(current) = &lifecycle.current {
         desired.extend(current_config_changes(phase, current, node));
     }
@@ -181,66 +189,6 @@ fn current_config_changes(
     desired
 }
 
-/// Return true if the phase is part of an update.
-#[must_use]
-pub fn is_at_work(phase: &DaemonPhase) -> bool {
-    matches!(
-        phase,
-        DaemonPhase::Preparing { .. }
-            | DaemonPhase::Draining { .. }
-            | DaemonPhase::Applying { .. }
-            | DaemonPhase::Unlocking { .. }
-            | DaemonPhase::Rebooting { .. }
-            | DaemonPhase::ShuttingDown { .. }
-    )
-}
-
-/// Return the state of the node after `published`, and its reason if that changes; `None` if the state stays. Annotation
-/// and metric have it from here. A degraded state lasts until the node is `Done`, with the reason of the latest attempt.
-#[must_use]
-pub fn node_state(lifecycle: &Lifecycle, published: &str) -> Option<(&'static str, Option<String>)> {
-    let phase = &lifecycle.phase;
-    if *phase == DaemonPhase::Done {
-        return Some(("Done", Some(String::new())));
-    }
-    if let Some((state, reason)) = degraded_state(lifecycle) {
-        return Some((state, Some(reason)));
-    }
-    match phase {
-        DaemonPhase::BackingOff { problem } if is_degraded(published) => {
-            Some((state_of(phase), Some(problem.reason.clone())))
-        }
-        _ if is_at_work(phase) && !is_degraded(published) => Some(("Working", None)),
-        _ => None,
-    }
-}
-
-/// Return true for the states of a node that does not get where it should.
-#[must_use]
-pub fn is_degraded(state: &str) -> bool {
-    state == DEGRADED || state == UNRECONCILABLE
-}
-
-/// Return the degraded state of a phase.
-fn state_of(phase: &DaemonPhase) -> &'static str {
-    match phase {
-        DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => UNRECONCILABLE,
-        _ => DEGRADED,
-    }
-}
-
-/// Return the degraded state and its reason, if the phase's problem must be reported to the cluster.
-fn degraded_state(lifecycle: &Lifecycle) -> Option<(&'static str, String)> {
-    let phase = &lifecycle.phase;
-    let is_told = match phase {
-        DaemonPhase::BackingOff { problem } => problem.class.is_reported_after(lifecycle.failures),
-        DaemonPhase::Draining { is_overdue, .. } | DaemonPhase::Uncordoning { is_overdue } => *is_overdue,
-        DaemonPhase::RollingBack { .. } | DaemonPhase::Drifted { .. } | DaemonPhase::Blocked { .. } => true,
-        _ => false,
-    };
-    phase.reason().filter(|_| is_told).map(|reason| (state_of(phase), reason))
-}
-
 fn truncate_reason(reason: &str) -> String {
     harmless_line(reason).chars().take(REASON_CHARACTERS).collect()
 }
@@ -248,7 +196,10 @@ fn truncate_reason(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::daemon::lifecycle::{AfterDrain, DaemonProblem};
+    use crate::core::daemon::lifecycle::{
+        AfterDrain, DaemonEvent, DaemonProblem, ProblemClass, TrustFailure,
+    };
+    use crate::core::trust::document::TrustVersion;
 
     fn config_ref(config: &str) -> ConfigRef {
         ConfigRef { config: config.into(), image: None, digest: None }
@@ -306,6 +257,39 @@ mod tests {
         let done = [set("desiredConfig", "a"), set("reason", ""), set("state", "Done")];
         assert_eq!(written(DaemonPhase::Done, working), done);
         assert_eq!(written(DaemonPhase::Done, idle), []);
+    }
+
+    #[test]
+    fn applied_trust_material_is_annotated_in_each_phase() {
+        let trust = |rotation: &str| TrustVersion { resource_version: "7".into(), rotation: rotation.into() };
+        let node = node(&[(CURRENT_CONFIG, "a"), (STATE, "Done"), (REASON, ""), (OBSERVED_ROTATION, "true")]);
+        for phase in [DaemonPhase::Idle, DaemonPhase::Verifying] {
+            let lifecycle = |rotation| Lifecycle { trust: Some(trust(rotation)), ..at(phase.clone()) };
+            let changes = |rotation| annotation_changes(&lifecycle(rotation), &node, &NodeAnnotations::new());
+            assert_eq!(changes("true"), [(TRUST_VERSION.into(), Some("7".into()))].into());
+            assert_eq!(changes("").get(OBSERVED_ROTATION), Some(&Some(String::new())));
+        }
+    }
+
+    #[test]
+    fn failure_of_trust_material_degrades_the_node_until_it_is_applied() {
+        let idle: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (DESIRED_CONFIG, "a"), (STATE, "Done")];
+        let failed = |class, failures| Lifecycle {
+            trust_failure: Some(TrustFailure {
+                problem: DaemonProblem { class, reason: "x".into() },
+                failures,
+            }),
+            ..at(DaemonPhase::Done)
+        };
+        let state = |lifecycle: &Lifecycle| node_state(lifecycle, "Done").map(|(state, _)| state);
+        assert_eq!(state(&failed(ProblemClass::Host, 1)), Some("Degraded"));
+        assert_eq!(state(&failed(ProblemClass::Transient, 1)), Some("Done"));
+        assert_eq!(state(&failed(ProblemClass::Transient, 6)), Some("Degraded"));
+        let degraded = failed(ProblemClass::Host, 1);
+        let changes = annotation_changes(&degraded, &node(idle), &NodeAnnotations::new());
+        assert_eq!(changes.get(REASON), Some(&Some("x".into())));
+        let (applied, _) = degraded.step(DaemonEvent::TrustApplied(None));
+        assert_eq!(state(&applied), Some("Done"));
     }
 
     #[test]

@@ -5,8 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::annotations;
-use super::annotations::{is_degraded, node_state};
+use super::node_state;
+use super::node_state::{is_degraded, node_state};
 use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
 use crate::core::values::foreign_text::harmless_line;
 
@@ -165,7 +165,7 @@ impl History<'_> {
     }
 
     fn record(&mut self, lifecycle: &Lifecycle) {
-        let published = if self.is(DEGRADED, TRUE) { annotations::DEGRADED } else { "" };
+        let published = if self.is(DEGRADED, TRUE) { node_state::DEGRADED } else { "" };
         match node_state(lifecycle, published) {
             Some((state, Some(reason))) if is_degraded(state) => {
                 // MCO's controllers count an updated node before they look whether it is degraded.

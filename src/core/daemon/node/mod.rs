@@ -4,3 +4,4 @@
 pub mod annotations;
 pub mod conditions;
 pub mod events;
+pub mod node_state;

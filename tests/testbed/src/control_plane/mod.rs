@@ -6,6 +6,7 @@ mod node_object;
 mod proxy;
 mod request_log;
 mod server;
+pub mod trust;
 
 use std::fs;
 use std::sync::Arc;
@@ -83,6 +84,11 @@ impl Cluster {
     fn api(&self, group: &str, version: &str, kind: &str) -> Api<DynamicObject> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
         Api::all_with(self.client.clone(), &resource)
+    }
+
+    fn namespaced_api(&self, group: &str, version: &str, kind: &str, namespace: &str) -> Api<DynamicObject> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind));
+        Api::namespaced_with(self.client.clone(), namespace, &resource)
     }
 
     fn create(&self, group: &str, version: &str, kind: &str, object: &Value) -> Value {

@@ -8,65 +8,65 @@ use serde::{Deserialize, Serialize};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::daemon::lifecycle::DaemonEvent;
 use crate::core::state::boot_check::CheckResult;
-use crate::daemon::generation_figures::GenerationFigures;
+use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::transaction::plan::drift::DriftReport;
 
 /// Result of a job, written to standard output as one JSON document.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WorkResult {
-    pub(super) event: DaemonEvent,
-    pub(super) findings: JobFindings,
+pub(in crate::daemon) struct WorkResult {
+    pub(in crate::daemon) event: DaemonEvent,
+    pub(in crate::daemon) findings: JobFindings,
 }
 
 /// Findings of a job for the daemon's watches and metrics.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(super) struct JobFindings {
+pub(in crate::daemon) struct JobFindings {
     /// Facts about the host; only `WorkJob::Verify` reports them.
-    pub(super) facts: Option<HostFacts>,
+    pub(in crate::daemon) facts: Option<HostFacts>,
     /// Results of the boot check so far; only `WorkJob::Observe` reports them.
-    pub(super) boot_check: Vec<CheckResult>,
+    pub(in crate::daemon) boot_check: Vec<CheckResult>,
     /// Time until the running boot check times out, in seconds; only `WorkJob::Observe` reports it.
-    pub(super) boot_check_left: Option<u64>,
+    pub(in crate::daemon) boot_check_left: Option<u64>,
     /// Generation that is staged; only `WorkJob::Prepare` reports it.
-    pub(super) staged: Option<GenerationFigures>,
+    pub(in crate::daemon) staged: Option<GenerationFigures>,
     /// Bytes of OS images that were fetched.
-    pub(super) image_bytes: u64,
+    pub(in crate::daemon) image_bytes: u64,
     /// True if the job failed because the operating system could not be fetched, staged or unlocked.
-    pub(super) is_os_failure: bool,
+    pub(in crate::daemon) is_os_failure: bool,
 }
 
 impl WorkResult {
     /// Result with nothing but an event.
-    pub(super) fn of(event: DaemonEvent) -> Self {
+    pub(in crate::daemon) fn of(event: DaemonEvent) -> Self {
         Self { event, findings: JobFindings::default() }
     }
 }
 
 /// Facts about the verified host.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct HostFacts {
+pub(in crate::daemon) struct HostFacts {
     /// Managed paths.
-    pub(super) managed: BTreeSet<PathBuf>,
+    pub(in crate::daemon) managed: BTreeSet<PathBuf>,
     /// Number of layered packages and overrides that no config asked for.
-    pub(super) unsupported_packages: usize,
+    pub(in crate::daemon) unsupported_packages: usize,
     /// Generations of the deployments whose record is their own.
-    pub(super) generations: Vec<GenerationFigures>,
+    pub(in crate::daemon) generations: Vec<GenerationFigures>,
     /// Result of the comparison; `None` if it failed.
-    pub(super) comparison: Option<ComparisonFigures>,
+    pub(in crate::daemon) comparison: Option<ComparisonFigures>,
 }
 
 /// Result of comparing the host with its record, for the metrics.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ComparisonFigures {
+pub(in crate::daemon) struct ComparisonFigures {
     /// Number of drifted paths by their policy.
-    pub(super) drift_paths: Vec<(DriftPolicy, usize)>,
+    pub(in crate::daemon) drift_paths: Vec<(DriftPolicy, usize)>,
     /// Number of paths that were repaired.
-    pub(super) repaired: usize,
+    pub(in crate::daemon) repaired: usize,
 }
 
 impl ComparisonFigures {
     /// Figures of a comparison, before which `repaired` paths were repaired.
-    pub(super) fn of(report: &DriftReport, repaired: usize) -> Self {
+    pub(in crate::daemon) fn of(report: &DriftReport, repaired: usize) -> Self {
         let policies = [DriftPolicy::Report, DriftPolicy::Repair, DriftPolicy::Ignore];
         let number = |policy| report.findings.iter().filter(|found| found.policy == policy).count();
         Self { drift_paths: policies.map(|policy| (policy, number(policy))).into(), repaired }

@@ -18,12 +18,13 @@ use crate::core::daemon::lifecycle::{
 };
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::pending::PendingGeneration;
+use crate::core::trust::document::TrustVersion;
 use crate::core::values::causes::{chain, first_of};
 use crate::core::values::profile::Profile;
-use crate::daemon::boot_check_state::unconfirmed_state;
-use crate::daemon::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
-use crate::daemon::work_result::{ComparisonFigures, HostFacts, JobFindings, WorkResult};
-use crate::daemon::{problem, reboot_attempt};
+use crate::daemon::jobs::boot_check_state::unconfirmed_state;
+use crate::daemon::jobs::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
+use crate::daemon::jobs::work_result::{ComparisonFigures, HostFacts, JobFindings, WorkResult};
+use crate::daemon::jobs::{problem, reboot_attempt, trust_work};
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -42,13 +43,13 @@ use crate::transaction::{SysrootOpener, TransactionError, handover};
 
 /// Force file (MCD's path): while it exists, the desired config is applied with a reboot, despite drift and
 /// despite a blocked target.
-pub(super) const FORCE_FILE: &str = "/run/machine-config-daemon-force";
-/// Drifted paths that a message names.
-const NAMED: usize = 5;
+pub(in crate::daemon) const FORCE_FILE: &str = "/run/machine-config-daemon-force";
+/// Paths that a message names.
+pub(super) const NAMED: usize = 5;
 
 /// Job of a work process.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum WorkJob {
+pub(in crate::daemon) enum WorkJob {
     Observe,
     Prepare(ConfigRef),
     Apply(ConfigRef),
@@ -59,19 +60,23 @@ pub(super) enum WorkJob {
         waited: Duration,
     },
     Verify,
+    /// Apply trust material of this version.
+    ApplyTrust(Option<TrustVersion>),
+    /// Restart the kubelet, if its restart waits.
+    RestartKubelet,
 }
 
 /// Request on standard input: one line of JSON, followed by the bytes of config and policy.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct WorkRequest {
-    pub(super) job: WorkJob,
-    pub(super) profile: Profile,
+pub(in crate::daemon) struct WorkRequest {
+    pub(in crate::daemon) job: WorkJob,
+    pub(in crate::daemon) profile: Profile,
     #[serde(default)]
-    pub(super) is_in_cluster: bool,
+    pub(in crate::daemon) is_in_cluster: bool,
     /// Length of the config in bytes; 0 means the current config, read from disk.
-    pub(super) document: usize,
+    pub(in crate::daemon) document: usize,
     /// Length in bytes of the policy that follows the config.
-    pub(super) policy: Option<usize>,
+    pub(in crate::daemon) policy: Option<usize>,
 }
 
 /// Config and policy of a request; an empty document for the current config.
@@ -134,6 +139,10 @@ impl WorkPorts<'_> {
                 reboot_attempt::reboot(reason, reboots.time_to_overrule(*waited, self.is_in_cluster))
             }
             WorkJob::Verify => self.verify(&host, &mut findings.facts),
+            WorkJob::ApplyTrust(version) => {
+                trust_work::apply(&host, version.clone(), &delivery.document, self.profile)
+            }
+            WorkJob::RestartKubelet => trust_work::restart_kubelet(&host),
         });
         let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
         findings.is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);

@@ -12,8 +12,8 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::profile::Profile;
-use crate::daemon::work::{WorkJob, WorkRequest};
-use crate::daemon::work_result::WorkResult;
+use crate::daemon::jobs::work::{WorkJob, WorkRequest};
+use crate::daemon::jobs::work_result::WorkResult;
 use crate::host::memory_file::MemoryFile;
 use crate::source::FetchedConfig;
 
@@ -35,16 +35,16 @@ pub struct WorkCommand {
 
 /// Running work process, by its process ID.
 #[derive(Debug, Clone, Default)]
-pub(super) struct WorkProcess(Arc<Mutex<Option<u32>>>);
+pub(in crate::daemon) struct WorkProcess(Arc<Mutex<Option<u32>>>);
 
 impl WorkProcess {
     /// Terminate the work process. The next one recovers the change that it interrupts.
-    pub(super) fn cancel(&self) {
+    pub(in crate::daemon) fn cancel(&self) {
         self.end(false);
     }
 
     /// Terminate the work process, or kill it.
-    pub(super) fn end(&self, kills: bool) {
+    pub(in crate::daemon) fn end(&self, kills: bool) {
         let signal = if kills { Signal::SIGKILL } else { Signal::SIGTERM };
         let pid = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(pid) = pid.and_then(|pid| i32::try_from(pid).ok())
@@ -55,7 +55,7 @@ impl WorkProcess {
     }
 
     /// Run a job in a work process, and send its result to `done`.
-    pub(super) fn begin(
+    pub(in crate::daemon) fn begin(
         &self,
         workshop: &WorkCommand,
         job: WorkJob,

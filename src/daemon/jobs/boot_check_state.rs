@@ -8,7 +8,10 @@ use crate::host::RunningHost;
 use crate::transaction::state::{boot_check_time, status_files};
 
 /// State of the boot check of the booted, unconfirmed generation, from the report of this boot.
-pub(super) fn unconfirmed_state(host: &RunningHost, generation: Option<&GenerationId>) -> BootCheckState {
+pub(in crate::daemon) fn unconfirmed_state(
+    host: &RunningHost,
+    generation: Option<&GenerationId>,
+) -> BootCheckState {
     let report = status_files::BOOT_CHECK.load(&host.root);
     let report = report.filter(|report| report.generation.as_ref() == generation);
     let failed = report.as_ref().and_then(|report| failed_checks(&report.findings));

@@ -5,14 +5,14 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
-use crate::daemon::work_process::WorkProcess;
+use crate::daemon::jobs::work_process::WorkProcess;
 
 /// Time between SIGTERM and SIGKILL for a job that exceeded it.
 const KILL_AFTER: Duration = Duration::from_secs(60);
 
 /// Time at which the running job has to end.
 #[derive(Debug)]
-pub(super) struct JobDeadline {
+pub(in crate::daemon) struct JobDeadline {
     /// Longest time of one job.
     timeout: Duration,
     at: Option<Instant>,
@@ -21,29 +21,29 @@ pub(super) struct JobDeadline {
 
 impl JobDeadline {
     /// Allow each job `timeout`.
-    pub(super) fn of(timeout: Duration) -> Self {
+    pub(in crate::daemon) fn of(timeout: Duration) -> Self {
         Self { timeout, at: None, is_overdue: false }
     }
 
     /// Start to count for a job that begins now.
-    pub(super) fn begin(&mut self) {
+    pub(in crate::daemon) fn begin(&mut self) {
         (self.at, self.is_overdue) = (Some(Instant::now() + self.timeout), false);
     }
 
     /// Time of the next expiry; `None` while no job runs.
-    pub(super) fn at(&self) -> Option<Instant> {
+    pub(in crate::daemon) fn at(&self) -> Option<Instant> {
         self.at
     }
 
     /// End a job that exceeded its deadline: first by SIGTERM, then by SIGKILL. The next one recovers what it
     /// interrupts.
-    pub(super) fn expire(&mut self, process: &WorkProcess) {
+    pub(in crate::daemon) fn expire(&mut self, process: &WorkProcess) {
         process.end(self.is_overdue);
         (self.at, self.is_overdue) = (Some(Instant::now() + KILL_AFTER), true);
     }
 
     /// Return the event of a job that ended: its own, or the failure to meet its deadline.
-    pub(super) fn finish(&mut self, event: DaemonEvent) -> DaemonEvent {
+    pub(in crate::daemon) fn finish(&mut self, event: DaemonEvent) -> DaemonEvent {
         if !std::mem::replace(self, Self::of(self.timeout)).is_overdue {
             return event;
         }

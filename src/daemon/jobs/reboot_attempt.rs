@@ -13,7 +13,7 @@ use crate::transaction::TransactionError;
 const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Ask logind for a reboot, and overrule inhibitor locks if the time to do so comes within this attempt.
-pub(super) fn reboot(
+pub(in crate::daemon) fn reboot(
     reason: String,
     time_to_overrule: Option<Duration>,
 ) -> Result<DaemonEvent, TransactionError> {

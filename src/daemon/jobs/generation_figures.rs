@@ -14,17 +14,17 @@ use crate::transaction::update::sysroot::{deployment_state, is_booted};
 
 /// Generation of a deployment, for the metrics.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct GenerationFigures {
-    pub(super) generation: GenerationId,
-    pub(super) config: ConfigName,
+pub(in crate::daemon) struct GenerationFigures {
+    pub(in crate::daemon) generation: GenerationId,
+    pub(in crate::daemon) config: ConfigName,
     /// Digest of the manifest of the deployment's image.
-    pub(super) image_digest: Option<String>,
-    pub(super) state: DeploymentRole,
+    pub(in crate::daemon) image_digest: Option<String>,
+    pub(in crate::daemon) state: DeploymentRole,
 }
 
 /// Role of a deployment in the boot order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum DeploymentRole {
+pub(in crate::daemon) enum DeploymentRole {
     Staged,
     Booted,
     /// Neither of them.
@@ -32,7 +32,7 @@ pub(super) enum DeploymentRole {
 }
 
 impl DeploymentRole {
-    pub(super) fn as_str(self) -> &'static str {
+    pub(in crate::daemon) fn as_str(self) -> &'static str {
         match self {
             Self::Staged => "staged",
             Self::Booted => "booted",
@@ -42,7 +42,7 @@ impl DeploymentRole {
 }
 
 impl GenerationFigures {
-    pub(super) fn of(record: &GenerationRecord, state: DeploymentRole) -> Self {
+    pub(in crate::daemon) fn of(record: &GenerationRecord, state: DeploymentRole) -> Self {
         let GenerationRecord { generation, config, deployment, .. } = record;
         Self {
             generation: generation.clone(),
@@ -55,7 +55,10 @@ impl GenerationFigures {
 
 /// List the generations of the deployments whose record is their own: libostree copies records into foreign ones. A
 /// deployment that cannot be read fails no verification of the booted one.
-pub(super) fn own_generations(deployments: Vec<Deployment>, host: &RunningHost) -> Vec<GenerationFigures> {
+pub(in crate::daemon) fn own_generations(
+    deployments: Vec<Deployment>,
+    host: &RunningHost,
+) -> Vec<GenerationFigures> {
     let figures = deployments.into_iter().filter_map(|deployment| {
         let role = match &deployment {
             Deployment { staged: true, .. } => DeploymentRole::Staged,

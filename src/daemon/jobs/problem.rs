@@ -7,7 +7,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::update::error::UpdateError;
 
 /// Classify an error.
-pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
+pub(in crate::daemon) fn problem_of(error: &TransactionError) -> DaemonProblem {
     let class = match (error.retry_class(), error) {
         (RetryClass::Time, _) => ProblemClass::Transient,
         // A blocked target is not a bad config: `flameholder retry` releases it.
@@ -26,7 +26,7 @@ pub(super) fn problem_of(error: &TransactionError) -> DaemonProblem {
 
 /// Returns true if the operating system could not be fetched, staged or unlocked, which MCD calls a pivot error.
 /// An operation of another program that has to end first is none.
-pub(super) fn is_os_failure(error: &TransactionError) -> bool {
+pub(in crate::daemon) fn is_os_failure(error: &TransactionError) -> bool {
     match error {
         TransactionError::Os(error) => !error.is_busy() && !matches!(error, OsError::Cancelled),
         TransactionError::Update(error) => matches!(error, UpdateError::NoSpace(_)),

@@ -1,0 +1,12 @@
+//! Jobs: work on the host in processes of their own (`flameholder work`), one at a time, and their results.
+
+mod boot_check_state;
+pub(super) mod generation_figures;
+pub(super) mod job_deadline;
+pub(super) mod job_queue;
+mod problem;
+mod reboot_attempt;
+mod trust_work;
+pub mod work;
+pub(super) mod work_process;
+pub(super) mod work_result;

@@ -1,0 +1,66 @@
+//! Events of the source: desired config, fetched documents, drain state and trust material.
+
+use std::sync::Arc;
+
+use tokio::time::Instant;
+
+use super::Daemon;
+use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase};
+use crate::core::daemon::message_ids;
+use crate::source::SourceEvent;
+
+impl Daemon {
+    pub(super) fn handle_source_event(&mut self, event: SourceEvent) {
+        match event {
+            SourceEvent::DesiredChanged(desired) => self.handle(DaemonEvent::DesiredChanged(desired)),
+            SourceEvent::NoDesiredConfig(reason) => self.handle(DaemonEvent::NoDesiredConfig(reason)),
+            SourceEvent::Published(number) => {
+                self.views[1] = self.views[1].max(number);
+                self.run_announced();
+            }
+            SourceEvent::Fetched(desired, fetched) => {
+                if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
+                    return;
+                }
+                let is_missing = fetched.as_ref().is_err_and(|failure| failure.is_missing);
+                self.metrics.record_missing_config(is_missing.then_some(&desired));
+                match fetched {
+                    Ok(delivery) => {
+                        self.delivery = Some((desired, Arc::new(delivery)));
+                        self.handle(DaemonEvent::Fetched);
+                    }
+                    Err(failure) => self.handle(DaemonEvent::Failed(failure.problem)),
+                }
+            }
+            SourceEvent::Drained(desired) => {
+                if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&desired)) {
+                    self.handle(DaemonEvent::Drained);
+                }
+            }
+            SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
+            SourceEvent::SourceError(trouble) => {
+                if let Some(trouble) = &trouble {
+                    log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
+                }
+                self.metrics.set_source_error(trouble.is_some());
+                self.source_error = trouble;
+                self.publish_report();
+            }
+            SourceEvent::TrustChanged(delivery) => {
+                if let Some(event) = self.trust.deliver(delivery) {
+                    self.handle(event);
+                }
+                self.begin_trust();
+            }
+            SourceEvent::CertificateError => {
+                self.trust.certificate_failed();
+                self.begin_trust();
+            }
+        }
+    }
+
+    pub(super) fn trust_due(&mut self) {
+        self.trust.expire(Instant::now());
+        self.begin_trust();
+    }
+}
