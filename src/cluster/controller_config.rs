@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::cluster::watch::watch;
 use crate::cluster::{ClusterClient, ClusterError};
+use crate::core::trust::certificate;
 use crate::core::trust::document::{TrustFields, TrustVersion};
 
 /// Name of the only ControllerConfig.
@@ -99,12 +100,13 @@ impl ClusterClient {
         Ok(watch(configs, NAME).map(|seen| seen.map(|config| config.map(ControllerTrust::from))))
     }
 
-    /// Read the bundle of the API server's CA, in PEM form.
+    /// Read the bundle of the API server's CA, in PEM form. One without certificates is not written yet.
     pub async fn server_ca(&self) -> Result<ByteString, ClusterError> {
         let map: BundleMap = serde_json::from_slice(&self.get(BUNDLE).await?)
             .map_err(|error| ClusterError::ServerError(format!("the ConfigMap kubeconfig-data: {error}")))?;
-        bundle_of(map)
-            .ok_or_else(|| ClusterError::NotFound(format!("{BUNDLE_KEY} in the ConfigMap kubeconfig-data")))
+        let bundle = bundle_of(map).filter(|bundle| certificate::parse_valid(&bundle.0).is_ok());
+        let missing = || format!("certificates in {BUNDLE_KEY} of the ConfigMap kubeconfig-data");
+        bundle.ok_or_else(|| ClusterError::NotFound(missing()))
     }
 }
 
@@ -112,7 +114,8 @@ impl ClusterClient {
 fn bundle_of(mut map: BundleMap) -> Option<ByteString> {
     map.binary_data.remove(BUNDLE_KEY).or_else(|| {
         let text = map.data.remove(BUNDLE_KEY)?;
-        let decoded = serde_json::from_value(serde_json::Value::String(text.trim().to_owned()));
+        let base64: String = text.split_whitespace().collect();
+        let decoded = serde_json::from_value(serde_json::Value::String(base64));
         Some(decoded.unwrap_or_else(|_| ByteString(text.into_bytes())))
     })
 }
@@ -145,6 +148,7 @@ mod tests {
         let bytes = |text: &str| Some(ByteString(text.as_bytes().to_vec()));
         assert_eq!(bundle(&json!({"data": {BUNDLE_KEY: pem}})), bytes(pem));
         assert_eq!(bundle(&json!({"data": {BUNDLE_KEY: "YWJj"}})), bytes("abc"));
+        assert_eq!(bundle(&json!({"data": {BUNDLE_KEY: "YW\nJj\n"}})), bytes("abc"));
         assert_eq!(bundle(&json!({"binaryData": {BUNDLE_KEY: "YWJj"}})), bytes("abc"));
         assert_eq!(bundle(&json!({"data": {"other": "x"}})), None);
     }

@@ -67,6 +67,12 @@ impl From<kube::Error> for ClusterError {
                 Ok(busy) => Self::Busy(*busy),
                 Err(error) => Self::Unreachable(chain(&kube::Error::Service(error))),
             },
+            // Its text may quote a value, which may be secret.
+            kube::Error::SerdeError(error) => Self::ServerError(format!(
+                "an answer is not as expected at line {}, column {}",
+                error.line(),
+                error.column()
+            )),
             error => Self::Unreachable(chain(&error)),
         }
     }
@@ -86,6 +92,12 @@ impl ClusterError {
             Self::Busy(busy) => busy.retry_after,
             _ => Duration::ZERO,
         }
+    }
+
+    /// Returns true if the connection failed, as opposed to a request that the server answered.
+    #[must_use]
+    pub fn is_of_the_connection(&self) -> bool {
+        matches!(self, Self::TimedOut(_) | Self::Unreachable(_) | Self::Busy(_))
     }
 
     /// Returns true if the server's certificate is not trusted: the CA may have changed. The TLS libraries pass no more

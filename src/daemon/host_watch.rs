@@ -6,14 +6,12 @@ use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
-use tokio::time::Instant;
-
-use crate::core::daemon::verification_delay::VerificationDelay;
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
 use crate::daemon::jobs::work::FORCE_FILE;
-use crate::daemon::timers;
+use crate::daemon::managed_watch::ManagedWatch;
 use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::BOOT_CHECK;
 
@@ -34,11 +32,7 @@ pub(super) enum HostEvent {
 #[derive(Debug)]
 pub(super) struct HostWatch {
     own: FileWatch,
-    managed: Option<FileWatch>,
-    paths: BTreeSet<PathBuf>,
-    delay: VerificationDelay,
-    /// Start of the watch, from which the times of changes count.
-    began: Instant,
+    managed: ManagedWatch,
 }
 
 impl HostWatch {
@@ -53,44 +47,24 @@ impl HostWatch {
             DirBuilder::new().recursive(true).mode(mode).create(directory)?;
             own.add(directory)?;
         }
-        let delay = VerificationDelay::default();
-        Ok(Self { own, managed: None, paths: BTreeSet::new(), delay, began: Instant::now() })
+        Ok(Self { own, managed: ManagedWatch::new() })
     }
 
-    /// Replace the watched managed paths.
-    pub(super) fn manage(&mut self, paths: BTreeSet<PathBuf>) -> io::Result<()> {
-        if self.managed.is_some() && paths == self.paths {
-            return Ok(());
-        }
-        let mut watch = FileWatch::new()?;
-        for directory in paths.iter().filter_map(|path| path.parent()).collect::<BTreeSet<_>>() {
-            // A missing directory is drift, which verification has found already.
-            if directory.is_dir() {
-                watch.add(directory)?;
-            }
-        }
-        (self.managed, self.paths) = (Some(watch), paths);
-        Ok(())
+    /// Watch these managed paths, which a verification compared that began at `since`.
+    pub(super) fn manage(&mut self, paths: BTreeSet<PathBuf>, since: SystemTime) -> io::Result<()> {
+        self.managed.manage(paths, since)
     }
 
     /// Wait for the next event. Cancel safe.
     pub(super) async fn next(&mut self) -> io::Result<HostEvent> {
-        let Self { own, managed, paths, delay, began } = self;
         loop {
-            let due = delay.due().map(|due| *began + due);
             tokio::select! {
-                event = own.next() => {
+                event = self.own.next() => {
                     if let Some(event) = of_own(event?) {
                         return Ok(event);
                     }
                 }
-                changed = changed_path(managed.as_mut(), paths) => {
-                    delay.record(&changed?.to_string_lossy(), began.elapsed());
-                }
-                () = timers::until(due) => {
-                    delay.finish(began.elapsed());
-                    return Ok(HostEvent::FilesChanged);
-                }
+                due = self.managed.next() => return due.map(|()| HostEvent::FilesChanged),
             }
         }
     }
@@ -105,23 +79,4 @@ fn of_own(event: FileEvent) -> Option<HostEvent> {
         FileEvent::Overflow => Some(HostEvent::OperatorRequest),
         FileEvent::Changed(_) | FileEvent::Removed(_) => None,
     }
-}
-
-/// Waits for a change of a managed path or of a directory above one; empty if the kernel lost events.
-async fn changed_path(watch: Option<&mut FileWatch>, paths: &BTreeSet<PathBuf>) -> io::Result<PathBuf> {
-    let Some(watch) = watch else { return std::future::pending().await };
-    loop {
-        match watch.next().await? {
-            FileEvent::Changed(path) | FileEvent::Removed(path) if is_concerned(&path, paths) => {
-                return Ok(path);
-            }
-            FileEvent::Overflow => return Ok(PathBuf::new()),
-            FileEvent::Changed(_) | FileEvent::Removed(_) => {}
-        }
-    }
-}
-
-/// Returns true if `path` is a managed path or a directory above one.
-fn is_concerned(path: &Path, paths: &BTreeSet<PathBuf>) -> bool {
-    paths.range(path.to_owned()..).next().is_some_and(|managed| managed.starts_with(path))
 }

@@ -6,8 +6,10 @@
 
 mod error;
 mod host_watch;
+mod job_results;
 pub mod jobs;
 mod kubelet_health;
+mod managed_watch;
 mod metrics;
 mod metrics_server;
 mod notify;
@@ -41,7 +43,6 @@ use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
 use crate::core::daemon::message_ids;
-use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::host::Root;
 use crate::host::fs::lock::HostLock;
@@ -166,57 +167,6 @@ impl Daemon {
     /// Returns true if the daemon stops and its work has ended or used up [`STOP_TIMEOUT`].
     fn is_stopped(&self) -> bool {
         self.lifecycle.phase == DaemonPhase::Stopping && (!self.jobs.is_running() || self.timer.is_none())
-    }
-
-    /// Start a job of trust material if one is due and no other job runs. A host that is about to reboot gets it
-    /// afterwards: its kubelet starts anew then.
-    fn begin_trust(&mut self) {
-        let is_leaving = matches!(
-            self.lifecycle.phase,
-            DaemonPhase::Rebooting { .. } | DaemonPhase::ShuttingDown { .. } | DaemonPhase::Stopping
-        );
-        if is_leaving || self.jobs.is_running() {
-            return;
-        }
-        let Some(job) = self.trust.next_job() else { return };
-        if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
-            let event = self.trust.fail(problem);
-            self.handle(event);
-        }
-    }
-
-    fn finish_work(&mut self, mut finished: WorkResult, watch: &mut HostWatch) {
-        let (kind, event) = self.jobs.finish(finished.event);
-        finished.event = event;
-        // The work may have enabled, disabled or restarted the kubelet.
-        self.samples.host_changed.notify_one();
-        match kind {
-            JobKind::Lifecycle => self.finish_lifecycle_work(finished, watch),
-            JobKind::Trust => {
-                let restart = kubelet_restart::time_left(&self.root);
-                let event = self.trust.finish(finished.event, restart);
-                if let Err(problem) = self.jobs.begin_waiting() {
-                    self.handle(DaemonEvent::Failed(problem));
-                }
-                self.handle(event);
-                self.begin_trust();
-            }
-        }
-    }
-
-    fn finish_lifecycle_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
-        self.metrics.record_work(&finished);
-        if let Some(found) = finished.findings.facts
-            && let Err(error) = watch.manage(found.managed)
-        {
-            log::warn!(
-                "cannot watch the managed files: {error}; drift is detected at the next update only",
-                error = chain(&error)
-            );
-        }
-        // Before the next job of the lifecycle, which may take its time.
-        self.begin_trust();
-        self.handle(finished.event);
     }
 
     fn handle_host_event(&mut self, event: HostEvent) {

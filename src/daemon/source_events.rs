@@ -47,13 +47,15 @@ impl Daemon {
                 self.publish_report();
             }
             SourceEvent::TrustChanged(delivery) => {
-                if let Some(event) = self.trust.deliver(delivery) {
-                    self.handle(event);
-                }
+                self.trust.deliver(delivery);
                 self.begin_trust();
             }
-            SourceEvent::CertificateError => {
-                self.trust.certificate_failed();
+            SourceEvent::TrustUnavailable(problem) => {
+                let event = self.trust.unavailable(problem);
+                self.handle(event);
+            }
+            SourceEvent::ConnectionFailed { is_untrusted } => {
+                self.trust.connection_failed(is_untrusted);
                 self.begin_trust();
             }
         }

@@ -6,115 +6,149 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, TrustFailure};
-use crate::core::values::tree::ContentDigest;
 use crate::daemon::jobs::job_queue::JobInput;
 use crate::daemon::jobs::work::WorkJob;
 use crate::host::facts::boot;
 use crate::source::TrustDelivery;
 
+/// Longest time between a lost connection and the restart of the kubelet that it brings forward: the API server of a
+/// whole fleet is lost at the same moment.
+const RESTART_SPREAD: Duration = Duration::from_secs(120);
+
 /// Newest trust material, and the jobs that it still needs.
 #[derive(Debug, Default)]
 pub(super) struct TrustSync {
-    /// Trust material that no job has applied yet.
     newest: Option<TrustDelivery>,
-    /// Digest of the applied trust material.
-    applied: Option<ContentDigest>,
-    running: Option<RunningTrust>,
+    /// True while the disk may differ from `newest`.
+    is_due: bool,
+    running: Option<TrustJob>,
+    /// Failed attempts in a row to apply trust material, and the time of the next one.
     failures: u32,
-    /// Time of the next attempt after a failure.
     retry_at: Option<Instant>,
-    /// Time of a restart of the kubelet that waits.
-    restart_at: Option<Instant>,
-    is_restart_due: bool,
+    /// Failed attempts in a row of the source to read trust material.
+    unavailable: u32,
+    restart: RestartTimes,
 }
 
-#[derive(Debug)]
-enum RunningTrust {
-    Apply(TrustDelivery),
+/// Times of the kubelet's restart.
+#[derive(Debug, Default)]
+struct RestartTimes {
+    /// Time of a restart that waits.
+    at: Option<Instant>,
+    is_due: bool,
+    /// Failed attempts in a row, and the time of the next one, which nothing brings forward.
+    failures: u32,
+    retry_at: Option<Instant>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TrustJob {
+    Apply,
     Restart,
 }
 
 impl TrustSync {
-    /// Take trust material. Returns its event at once where the disk has the same already: a ControllerConfig also
-    /// changes in its status.
-    pub(super) fn deliver(&mut self, delivery: TrustDelivery) -> Option<DaemonEvent> {
-        let is_idle = self.newest.is_none() && self.running.is_none();
-        if is_idle && self.applied == Some(delivery.digest) {
-            return Some(DaemonEvent::TrustApplied(delivery.version));
+    /// Take trust material that the source delivered.
+    pub(super) fn deliver(&mut self, delivery: TrustDelivery) {
+        let is_same = self.newest.as_ref().is_some_and(|newest| newest.digest == delivery.digest);
+        if !is_same {
+            (self.failures, self.retry_at) = (0, None);
         }
-        self.newest = Some(delivery);
-        (self.failures, self.retry_at) = (0, None);
-        None
+        (self.newest, self.is_due) = (Some(delivery), true);
+        self.unavailable = 0;
+    }
+
+    /// Compare the disk with the newest trust material again: something else changed the host.
+    pub(super) fn recheck(&mut self) {
+        self.is_due |= self.newest.is_some();
+    }
+
+    /// Return true if the cluster gives this host trust material.
+    pub(super) fn is_active(&self) -> bool {
+        self.newest.is_some()
     }
 
     /// Return the next job, which the caller begins.
     pub(super) fn next_job(&mut self) -> Option<JobInput> {
-        if std::mem::take(&mut self.is_restart_due) {
-            self.running = Some(RunningTrust::Restart);
+        if std::mem::take(&mut self.restart.is_due) {
+            self.running = Some(TrustJob::Restart);
             return Some((WorkJob::RestartKubelet, None));
         }
-        let delivery = self.newest.take_if(|_| self.retry_at.is_none())?;
-        self.running = Some(RunningTrust::Apply(delivery.clone()));
-        Some((WorkJob::ApplyTrust(delivery.version), Some(delivery.document)))
+        let delivery = self.newest.as_ref().filter(|_| self.is_due && self.retry_at.is_none())?;
+        (self.running, self.is_due) = (Some(TrustJob::Apply), false);
+        Some((WorkJob::ApplyTrust(delivery.version.clone()), Some(delivery.document.clone())))
     }
 
     /// Take the result of a job. `restart` is the time until a restart of the kubelet that waits.
     pub(super) fn finish(&mut self, event: DaemonEvent, restart: Option<Duration>) -> DaemonEvent {
-        self.set_restart(restart);
-        match event {
-            DaemonEvent::Failed(problem) => self.fail(problem),
-            event => {
-                if let Some(RunningTrust::Apply(delivery)) = self.running.take() {
-                    self.applied = Some(delivery.digest);
-                }
-                self.failures = 0;
-                event
-            }
+        if let DaemonEvent::Failed(problem) = event {
+            return self.fail(problem);
         }
+        match self.running.take() {
+            Some(TrustJob::Restart) => self.restart = RestartTimes::default(),
+            Some(TrustJob::Apply) => self.failures = 0,
+            None => {}
+        }
+        self.set_restart(restart);
+        event
     }
 
     /// Take the failure of a job, which is tried again.
     pub(super) fn fail(&mut self, problem: DaemonProblem) -> DaemonEvent {
-        self.failures = self.failures.saturating_add(1);
-        let delay = problem.class.retry_class().backoff(self.failures, boot::jitter());
-        let next = Some(Instant::now() + delay);
-        match self.running.take() {
-            Some(RunningTrust::Apply(delivery)) => {
-                self.retry_at = next;
-                self.newest.get_or_insert(delivery);
-            }
-            Some(RunningTrust::Restart) => self.restart_at = next,
-            None => {}
-        }
+        let is_of_restart = self.running.take() == Some(TrustJob::Restart);
+        let RestartTimes { failures, retry_at, .. } = &mut self.restart;
+        let (failures, retry_at) =
+            if is_of_restart { (failures, retry_at) } else { (&mut self.failures, &mut self.retry_at) };
+        *failures = failures.saturating_add(1);
+        let delay = problem.class.retry_class().backoff(*failures, boot::jitter());
+        *retry_at = Some(Instant::now() + delay);
+        let failures = *failures;
+        self.is_due |= !is_of_restart;
         log::warn!("trust material of the cluster is not applied: {}", problem.reason);
-        DaemonEvent::TrustFailed(TrustFailure { problem, failures: self.failures })
+        DaemonEvent::TrustFailed(TrustFailure { problem, failures, is_of_restart })
+    }
+
+    /// Take a failure of the source to read trust material.
+    pub(super) fn unavailable(&mut self, problem: DaemonProblem) -> DaemonEvent {
+        self.unavailable = self.unavailable.saturating_add(1);
+        DaemonEvent::TrustFailed(TrustFailure { problem, failures: self.unavailable, is_of_restart: false })
     }
 
     /// Set the time until a restart of the kubelet that waits.
-    pub(super) fn set_restart(&mut self, restart: Option<Duration>) {
-        if !self.is_restart_due {
-            self.restart_at = restart.map(|left| Instant::now() + left);
+    pub(super) fn set_restart(&mut self, left: Option<Duration>) {
+        let times = &mut self.restart;
+        if times.is_due || times.retry_at.is_some() {
+            return;
         }
+        let at = left.map(|left| Instant::now() + left);
+        times.at = at.map(|at| times.at.map_or(at, |earlier| earlier.min(at)));
     }
 
-    /// Restart the kubelet now, if its restart waits.
-    pub(super) fn certificate_failed(&mut self) {
-        if self.restart_at.take().is_some() {
+    /// Bring a restart of the kubelet that waits forward: with a certificate that is not trusted the kubelet needs it now.
+    /// After a lost connection it may need it, since the daemon itself connects again with the new CA.
+    pub(super) fn connection_failed(&mut self, is_untrusted: bool) {
+        let times = &mut self.restart;
+        let Some(at) = times.at else { return };
+        if is_untrusted {
             log::info!("a certificate is not trusted: the kubelet's restart with the new CA waits no longer");
-            self.is_restart_due = true;
+            (times.at, times.is_due) = (None, true);
+        } else {
+            times.at = Some(at.min(Instant::now() + RESTART_SPREAD * boot::jitter() / 1000));
         }
     }
 
     /// Time of the next attempt or restart.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.retry_at.into_iter().chain(self.restart_at).min()
+        [self.retry_at, self.restart.at, self.restart.retry_at].into_iter().flatten().min()
     }
 
     /// Let what is due at `now` happen with the next job.
     pub(super) fn expire(&mut self, now: Instant) {
         self.retry_at.take_if(|at| *at <= now);
-        if self.restart_at.take_if(|at| *at <= now).is_some() {
-            self.is_restart_due = true;
+        let times = &mut self.restart;
+        let is_over = |time: &mut Option<Instant>| time.take_if(|at| *at <= now).is_some();
+        if is_over(&mut times.at) || is_over(&mut times.retry_at) {
+            times.is_due = true;
         }
     }
 }
@@ -126,6 +160,7 @@ mod tests {
     use super::*;
     use crate::core::daemon::lifecycle::ProblemClass;
     use crate::core::trust::document::TrustVersion;
+    use crate::core::values::tree::ContentDigest;
     use crate::source::FetchedConfig;
 
     fn delivery(resource_version: &str, contents: &str) -> TrustDelivery {
@@ -154,42 +189,47 @@ mod tests {
     }
 
     #[test]
-    fn same_contents_under_another_version_need_no_job() {
+    fn each_delivery_and_each_change_of_the_host_leads_to_one_job() {
         let mut trust = TrustSync::default();
+        trust.recheck();
+        assert_eq!(next_version(&mut trust), None, "nothing was delivered");
         let first = delivery("1", "a");
-        assert_eq!(trust.deliver(first.clone()), None);
+        trust.deliver(first.clone());
         assert_eq!(next_version(&mut trust).as_deref(), Some("1"));
         assert_eq!(trust.finish(applied(&first), None), applied(&first));
-        let second = delivery("2", "a");
-        assert_eq!(trust.deliver(second.clone()), Some(applied(&second)));
         assert_eq!(next_version(&mut trust), None);
-        assert_eq!(trust.deliver(delivery("3", "b")), None);
+        trust.deliver(delivery("2", "a"));
+        assert_eq!(next_version(&mut trust).as_deref(), Some("2"));
+        trust.deliver(delivery("3", "b"));
+        trust.finish(applied(&delivery("2", "a")), None);
+        assert_eq!(next_version(&mut trust).as_deref(), Some("3"), "delivered while a job ran");
+        trust.finish(applied(&delivery("3", "b")), None);
+        trust.recheck();
         assert_eq!(next_version(&mut trust).as_deref(), Some("3"));
     }
 
     #[test]
-    fn failed_attempt_is_repeated_after_its_backoff_unless_newer_material_comes() {
+    fn failed_attempt_is_repeated_after_its_backoff_unless_other_material_comes() {
         let mut trust = TrustSync::default();
         trust.deliver(delivery("1", "a"));
-        assert!(trust.next_job().is_some());
-        assert!(
-            matches!(trust.finish(failed(), None), DaemonEvent::TrustFailed(failure) if failure.failures == 1)
-        );
-        assert_eq!(next_version(&mut trust), None);
-        trust.expire(trust.due().unwrap());
-        assert_eq!(trust.due(), None);
-        assert_eq!(next_version(&mut trust).as_deref(), Some("1"));
-        trust.deliver(delivery("2", "b"));
-        trust.finish(failed(), None);
-        assert!(next_version(&mut trust).is_none(), "the newer one waits for the same backoff");
-        trust.deliver(delivery("3", "c"));
+        for failures in 1..3 {
+            assert!(trust.next_job().is_some());
+            let failed = trust.finish(failed(), None);
+            assert!(matches!(failed, DaemonEvent::TrustFailed(failure) if failure.failures == failures));
+            assert_eq!(next_version(&mut trust), None);
+            trust.deliver(delivery("2", "a"));
+            assert_eq!(next_version(&mut trust), None, "the same material waits for its backoff");
+            trust.expire(trust.due().unwrap());
+            assert_eq!(trust.due(), None);
+        }
+        trust.deliver(delivery("3", "b"));
         assert_eq!(next_version(&mut trust).as_deref(), Some("3"));
     }
 
     #[test]
     fn restart_waits_for_a_certificate_error_or_its_time() {
         let mut trust = TrustSync::default();
-        trust.certificate_failed();
+        trust.connection_failed(true);
         assert!(trust.next_job().is_none(), "no restart waits");
         for waits in [true, false] {
             trust.set_restart(Some(Duration::from_secs(3600)));
@@ -197,7 +237,7 @@ mod tests {
             if waits {
                 trust.expire(trust.due().unwrap());
             } else {
-                trust.certificate_failed();
+                trust.connection_failed(true);
             }
             assert_eq!(next_version(&mut trust).as_deref(), Some("RestartKubelet"));
             assert_eq!(trust.finish(DaemonEvent::KubeletRestarted, None), DaemonEvent::KubeletRestarted);
@@ -206,7 +246,18 @@ mod tests {
     }
 
     #[test]
-    fn failed_restart_is_tried_again() {
+    fn lost_connection_brings_a_restart_forward() {
+        let mut trust = TrustSync::default();
+        trust.set_restart(Some(Duration::from_secs(3600)));
+        trust.connection_failed(false);
+        let soon = Instant::now() + RESTART_SPREAD;
+        assert!(trust.due().unwrap() <= soon);
+        trust.set_restart(Some(Duration::from_secs(3600)));
+        assert!(trust.due().unwrap() <= soon, "the end of another job does not put it off again");
+    }
+
+    #[test]
+    fn failed_restart_is_tried_again_after_its_backoff_only() {
         let mut trust = TrustSync::default();
         trust.set_restart(Some(Duration::ZERO));
         trust.expire(Instant::now());
@@ -214,6 +265,10 @@ mod tests {
         trust.finish(failed(), Some(Duration::ZERO));
         let due = trust.due().unwrap();
         assert!(due > Instant::now(), "after a backoff, although its time is over");
+        trust.connection_failed(true);
+        trust.set_restart(Some(Duration::ZERO));
+        assert!(trust.next_job().is_none());
+        assert_eq!(trust.due(), Some(due));
         trust.expire(due);
         assert_eq!(next_version(&mut trust).as_deref(), Some("RestartKubelet"));
     }

@@ -10,6 +10,13 @@ use inotify::{EventMask, EventStream, Inotify, WatchDescriptor, WatchMask};
 /// Buffer size for events, in bytes.
 const BUFFER: usize = 4096;
 
+/// Events of names in a directory.
+const NAMES: WatchMask = WatchMask::CREATE
+    .union(WatchMask::MOVED_TO)
+    .union(WatchMask::MOVED_FROM)
+    .union(WatchMask::DELETE)
+    .union(WatchMask::ONLYDIR);
+
 /// Set of watched directories.
 #[derive(Debug)]
 pub struct FileWatch {
@@ -37,13 +44,15 @@ impl FileWatch {
 
     /// Watch the entries of a directory. Adding a directory twice is allowed.
     pub fn add(&mut self, directory: &Path) -> io::Result<()> {
-        let mask = WatchMask::CREATE
-            | WatchMask::CLOSE_WRITE
-            | WatchMask::MOVED_TO
-            | WatchMask::MOVED_FROM
-            | WatchMask::DELETE
-            | WatchMask::ATTRIB
-            | WatchMask::ONLYDIR;
+        self.add_with(directory, NAMES | WatchMask::CLOSE_WRITE | WatchMask::ATTRIB)
+    }
+
+    /// Watch the names in a directory: entries that come and go, whatever changes in them.
+    pub fn add_names(&mut self, directory: &Path) -> io::Result<()> {
+        self.add_with(directory, NAMES)
+    }
+
+    fn add_with(&mut self, directory: &Path, mask: WatchMask) -> io::Result<()> {
         let descriptor = self.stream.watches().add(directory, mask)?;
         self.directories.insert(descriptor, directory.to_owned());
         Ok(())

@@ -6,6 +6,7 @@
 
 mod initial_annotations;
 mod publish;
+mod retry_timer;
 mod trust;
 
 use std::collections::VecDeque;
@@ -15,20 +16,16 @@ use std::time::Duration;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, FuturesUnordered};
 use publish::{NodePublisher, PublishOutcome};
+use retry_timer::RetryTimer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use trust::TrustSource;
 
 use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
-use crate::core::values::backoff::{RetryClass, first_retry};
-use crate::host::facts::boot;
 use crate::source::{FetchFailure, FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
-
-/// Age at which a connection counts as steady: its end starts the backoff again from the shortest delay.
-const STEADY: Duration = Duration::from_secs(60);
 
 /// Shortest time between two attempts to write conditions that the MachineConfigNode did not accept.
 const LOOK_AGAIN: Duration = Duration::from_secs(60);
@@ -177,8 +174,9 @@ impl KubeSource {
     }
 
     fn report_error(&mut self, error: &ClusterError) {
-        if error.is_about_a_certificate() {
-            self.send(SourceEvent::CertificateError);
+        if error.is_of_the_connection() {
+            let is_untrusted = error.is_about_a_certificate();
+            self.send(SourceEvent::ConnectionFailed { is_untrusted });
         }
         let trouble = Some(error.to_string());
         if trouble != self.error {
@@ -348,49 +346,6 @@ fn is_policy_observed(policy: &[u8]) -> bool {
     let number = |pointer| policy.pointer(pointer).and_then(serde_json::Value::as_i64);
     number("/status/observedGeneration")
         .is_some_and(|observed| number("/metadata/generation") == Some(observed))
-}
-
-/// Backoff of a repeated request.
-#[derive(Debug, Default)]
-struct RetryTimer {
-    failures: u32,
-    next: Option<Instant>,
-    since: Option<Instant>,
-}
-
-impl RetryTimer {
-    fn is_due(&self) -> bool {
-        self.next.is_none_or(|next| next <= Instant::now())
-    }
-
-    async fn wait(&self) {
-        match self.next {
-            Some(next) if next > Instant::now() => sleep_until(next).await,
-            _ => std::future::pending().await,
-        }
-    }
-
-    /// Set the time of the next attempt. To the time that the server asked for, the own delay is added, so
-    /// that nodes that were told the same time do not come back together.
-    fn fail(&mut self, error: &ClusterError) {
-        self.fail_until(RetryClass::Time, error);
-    }
-
-    /// Set the time of the next attempt, which needs what this class names.
-    fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
-        let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
-        self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
-        let delay = match self.failures {
-            1 => first_retry(boot::jitter()),
-            failures => class.backoff(failures, boot::jitter()),
-        };
-        self.next = Some(Instant::now() + error.retry_after() + delay);
-    }
-
-    fn succeed(&mut self) {
-        self.since.get_or_insert_with(Instant::now);
-        self.next = None;
-    }
 }
 
 #[cfg(test)]

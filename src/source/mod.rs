@@ -47,8 +47,13 @@ pub enum SourceEvent {
     SourceError(Option<String>),
     /// The cluster has other trust material.
     TrustChanged(TrustDelivery),
-    /// A request failed because a certificate is not trusted.
-    CertificateError,
+    /// Trust material exists, and cannot be read.
+    TrustUnavailable(DaemonProblem),
+    /// The connection to the cluster failed.
+    ConnectionFailed {
+        /// True if the server's certificate is not trusted.
+        is_untrusted: bool,
+    },
 }
 
 /// Trust material that a source delivers.

@@ -82,8 +82,10 @@ fn current_cluster(kubeconfig: &Value) -> Option<usize> {
 
 /// Decode the certificates that a kubeconfig has. Those that are not valid count as missing.
 fn certificates(base64: &str) -> Result<Vec<CaCertificate>, KubeconfigFault> {
+    // A block of several lines is valid as well.
+    let base64: String = base64.split_whitespace().collect();
     let bytes: ByteString =
-        serde_json::from_value(Value::String(base64.to_owned())).map_err(|_| KubeconfigFault::NotBase64)?;
+        serde_json::from_value(Value::String(base64)).map_err(|_| KubeconfigFault::NotBase64)?;
     Ok(certificate::parse_valid(&bytes.0).map(|(valid, _)| valid).unwrap_or_default())
 }
 
@@ -169,6 +171,18 @@ pub(crate) mod tests {
             assert_eq!(before.get("contexts"), after.get("contexts"));
             assert!(clusters.len() == 1 || clusters[0] == before["clusters"][0], "the other cluster stays");
         }
+    }
+
+    #[test]
+    fn certificates_over_several_lines_are_read() {
+        let (old, new) = (fixture("server-1"), fixture("server-2"));
+        let encoded = base64(&old);
+        let (first, second) = encoded.split_at(64);
+        let text = format!(
+            "clusters:\n- name: c\n  cluster:\n    certificate-authority-data: |\n      {first}\n      {second}\n"
+        );
+        assert_eq!(rotated(text.as_bytes(), &old), Ok(None));
+        assert_eq!(rotated(text.as_bytes(), &new).unwrap().unwrap().added, new);
     }
 
     #[test]

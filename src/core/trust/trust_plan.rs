@@ -65,13 +65,19 @@ pub struct TrustPlan {
     pub left_out: Vec<String>,
 }
 
-/// Plan the files that programs read anew by themselves. Fails with all obstacles on the disk.
+/// Plan the files with fixed paths, which programs read anew by themselves. Fails with all obstacles on the disk.
 pub fn plan_files(material: &TrustMaterial, facts: &TrustFacts) -> Result<TrustPlan, Vec<String>> {
     let mut planning = Planning::of(facts);
     planning.left_out.clone_from(&material.left_out);
     for (path, file) in &material.files {
         planning.file(path, file);
     }
+    planning.finish()
+}
+
+/// Plan the certificates of image registries. Fails with all obstacles on the disk.
+pub fn plan_registries(material: &TrustMaterial, facts: &TrustFacts) -> Result<TrustPlan, Vec<String>> {
+    let mut planning = Planning::of(facts);
     planning.registries(material);
     planning.finish()
 }
@@ -177,6 +183,11 @@ impl<'a> Planning<'a> {
             return;
         }
         for (directory, contents) in &material.registries {
+            let found = self.facts.found.get(directory).map(|found| found.kind);
+            if found.is_some_and(|kind| kind != FileKind::Directory) {
+                self.obstacles.push(format!("{directory} is no directory; move it away"));
+                continue;
+            }
             let file = TrustFile { contents: contents.clone(), is_secret: false };
             self.file(&TrustMaterial::registry_file(directory), &file);
         }
@@ -212,16 +223,25 @@ impl<'a> Planning<'a> {
     /// Bring the CA into one kubeconfig; returns the certificates that it did not have.
     fn kubeconfig(&mut self, path: &str, authority: &[CaCertificate]) -> Vec<CaCertificate> {
         let path = ManagedPath::constant(path);
-        let found = self.facts.found.get(&path).and_then(|found| found.contents.as_deref());
-        let Some(contents) = found else {
-            self.left_out.push(format!("{path}: is missing or no file, and gets no new CA"));
+        let Some(found) = self.facts.found.get(&path) else {
+            self.left_out.push(format!("{path} is missing, and gets no new CA"));
+            return Vec::new();
+        };
+        let Some(contents) = &found.contents else {
+            self.obstacles.push(format!("{path} is no file; move it away"));
             return Vec::new();
         };
         match kubeconfig::rotated(contents, authority) {
             Ok(None) => Vec::new(),
+            Ok(Some(_)) if self.facts.managed.contains(&path) => {
+                self.obstacles.push(format!(
+                    "{path} lacks the new CA, and the current config lists it; list it with the CA, or no longer"
+                ));
+                Vec::new()
+            }
             Ok(Some(rotated)) => {
                 self.file(&path, &TrustFile { contents: rotated.contents, is_secret: true });
-                if self.facts.managed.contains(&path) { Vec::new() } else { rotated.added }
+                rotated.added
             }
             Err(fault) => {
                 self.obstacles.push(format!("{path} {fault}; restore it"));

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
@@ -287,6 +287,7 @@ impl WorkPorts<'_> {
         let deployments = os.deployments()?;
         let booted = deployments.iter().find(|found| sysroot::is_booted(found, &host.booted));
         *facts = Some(HostFacts {
+            began: SystemTime::now(),
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
             generations: own_generations(deployments, host),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -45,6 +46,8 @@ impl WorkResult {
 /// Facts about the verified host.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::daemon) struct HostFacts {
+    /// Time before the first of the managed paths was read.
+    pub(in crate::daemon) began: SystemTime,
     /// Managed paths.
     pub(in crate::daemon) managed: BTreeSet<PathBuf>,
     /// Number of layered packages and overrides that no config asked for.

@@ -99,7 +99,7 @@ impl McdMetrics {
             self.missing_config.clear();
         }
         let now = now();
-        if before.phase != after.phase {
+        if before.phase != after.phase || before.trust_failure != after.trust_failure {
             self.set_state(after, now);
         }
         if before.phase.name() == after.phase.name() {

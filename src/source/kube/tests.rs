@@ -1,16 +1,6 @@
-//! Times of retries of the source.
+//! Views that the source publishes again.
 
 use super::*;
-use crate::cluster::BusyServer;
-
-fn delay_after(failures: u32, error: &ClusterError) -> Duration {
-    let mut timer = RetryTimer::default();
-    let before = Instant::now();
-    for _ in 0..failures {
-        timer.fail(error);
-    }
-    timer.next.unwrap() - before
-}
 
 #[test]
 fn unwritten_conditions_are_tried_again_when_the_node_changes() {
@@ -41,14 +31,4 @@ fn unwritten_conditions_are_tried_again_when_the_node_changes() {
     source.published_at = Some((7, Instant::now()));
     source.node_changed(Some(node));
     assert!(source.views.is_empty(), "at most once a minute");
-}
-
-#[test]
-fn retries_wait_for_the_time_that_the_server_asked_for() {
-    let asked = Duration::from_secs(100);
-    let busy = ClusterError::Busy(BusyServer { status: 429, retry_after: asked });
-    assert!((asked..asked + Duration::from_secs(6)).contains(&delay_after(1, &busy)));
-    let failed = ClusterError::ServerError("500".into());
-    assert!(delay_after(1, &failed) < Duration::from_secs(6));
-    assert!((Duration::from_secs(6)..Duration::from_secs(11)).contains(&delay_after(3, &failed)));
 }

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use futures::StreamExt as _;
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::{RetryTimer, next_of};
+use super::next_of;
+use super::retry_timer::RetryTimer;
 use crate::cluster::{ClusterClient, ClusterError, ControllerTrust};
+use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::trust::document::TrustDocument;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
@@ -70,7 +72,10 @@ impl TrustSource {
 
     fn watch_failed(&mut self, error: &ClusterError) {
         self.report(error);
-        self.watching.fail_until(class_of(error), error);
+        // A cluster without the resource will hardly get it.
+        let is_missing = matches!(error, ClusterError::NotFound(_));
+        let class = if is_missing { RetryClass::Repair } else { class_of(error) };
+        self.watching.fail_until(class, error);
     }
 
     async fn changed(&mut self, trust: Option<ControllerTrust>) {
@@ -105,17 +110,23 @@ impl TrustSource {
         let is_complete = server_ca.is_ok();
         let ControllerTrust { version, fields } = trust.clone();
         let document = TrustDocument { fields, server_ca: server_ca.unwrap_or_default() };
+        let bytes = serde_json::to_vec(&document).expect("all keys of the document are strings");
+        let mut file = MemoryFile::create("trust");
+        let written = file
+            .as_mut()
+            .map_err(|error| chain(error))
+            .and_then(|file| file.append(&bytes).map_err(|error| chain(&error)));
+        let (Ok(file), Ok(())) = (file, written.clone()) else {
+            let error =
+                ClusterError::NoMemory(format!("trust material: {}", written.err().unwrap_or_default()));
+            self.report(&error);
+            self.completing.fail_until(RetryClass::Repair, &error);
+            self.incomplete = Some(trust);
+            return;
+        };
         self.incomplete = (!is_complete).then_some(trust);
         if is_complete {
             (self.error, self.completing) = (None, RetryTimer::default());
-        }
-        let bytes = serde_json::to_vec(&document).expect("all keys of the document are strings");
-        let mut file = match MemoryFile::create("trust") {
-            Ok(file) => file,
-            Err(error) => return log::warn!("no memory for trust material: {error}", error = chain(&error)),
-        };
-        if let Err(error) = file.append(&bytes) {
-            return log::warn!("no memory for trust material: {error}", error = chain(&error));
         }
         let delivery = TrustDelivery {
             version: is_complete.then_some(version),
@@ -126,26 +137,30 @@ impl TrustSource {
         drop(self.events.send(SourceEvent::TrustChanged(delivery)));
     }
 
-    /// Log the error once. The next request has a new connection, with the certificates of then.
+    /// Report the error, and log it once. The next request has a new connection, with the certificates of then.
     fn report(&mut self, error: &ClusterError) {
-        let reason = error.to_string();
+        let reason = format!("CAs and pull secret of the cluster cannot be read: {error}");
         if self.error.as_ref() != Some(&reason) {
-            log::warn!("CAs and pull secret of the cluster cannot be read: {reason}");
-            self.error = Some(reason);
+            log::warn!("{reason}");
+            self.error = Some(reason.clone());
         }
         if error.is_about_the_connection() {
             self.cluster.reader.forget_client();
         }
-        if error.is_about_a_certificate() {
-            drop(self.events.send(SourceEvent::CertificateError));
-        }
+        let event = match error {
+            error if error.is_of_the_connection() => {
+                SourceEvent::ConnectionFailed { is_untrusted: error.is_about_a_certificate() }
+            }
+            // A cluster without the object gives nothing, or not yet.
+            ClusterError::NotFound(_) => return,
+            _ => SourceEvent::TrustUnavailable(DaemonProblem { class: ProblemClass::Transient, reason }),
+        };
+        // The receiver is gone only when the daemon stops.
+        drop(self.events.send(event));
     }
 }
 
-/// Return what another attempt needs: permissions and objects do not come by themselves.
+/// Return what another attempt needs: permissions do not come by themselves.
 fn class_of(error: &ClusterError) -> RetryClass {
-    match error {
-        ClusterError::Denied(_) | ClusterError::NotFound(_) => RetryClass::Repair,
-        _ => RetryClass::Time,
-    }
+    if matches!(error, ClusterError::Denied(_)) { RetryClass::Repair } else { RetryClass::Time }
 }

@@ -180,7 +180,10 @@ fn activate_recorded(
 /// change, and an administrator can then choose another deployment in the boot menu.
 fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> Result<(), TransactionError> {
     let elsewhere = match interrupted::recover_first(host) {
-        Err(TransactionError::Recovery(error @ RecoveryError::OtherDeployment { .. })) => error,
+        // A foreign deployment has a copy of this one's record, and then the staged files of the change.
+        Err(TransactionError::Recovery(
+            error @ (RecoveryError::OtherDeployment { .. } | RecoveryError::StagingMissing(_)),
+        )) => error,
         recovered => return recovered,
     };
     namespace.make_writable(Path::new(SYSROOT))?;
@@ -188,7 +191,7 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
         let other = booted::open_deployment(Path::new(SYSROOT), &id)?;
         let found = CurrentState::load_record(&other)?.map(|record| record.generation);
         match recover::recover(&other, &NoServices, found.as_ref(), host.boot_id()) {
-            Err(RecoveryError::OtherDeployment { .. }) => {}
+            Err(RecoveryError::OtherDeployment { .. } | RecoveryError::StagingMissing(_)) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 log::warn!("recovered an interrupted change of deployment {id}");

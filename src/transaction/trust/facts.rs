@@ -6,28 +6,23 @@ use crate::core::trust::material::TrustMaterial;
 use crate::core::trust::trust_plan::{FoundPath, TrustFacts};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::{KUBECONFIG, KUBELET_KUBECONFIG, REGISTRY_CAS};
+use crate::core::values::paths::REGISTRY_CAS;
 use crate::core::values::tree::FileKind;
 use crate::host::{HostDisk, HostError};
 
-/// Observe the paths of `material`, their parents, and everything below the directory of registries.
-pub(super) fn observe(disk: &dyn HostDisk, material: &TrustMaterial) -> Result<TrustFacts, HostError> {
-    let top = ManagedPath::constant(REGISTRY_CAS);
-    let read: BTreeSet<ManagedPath> = material
-        .files
-        .keys()
-        .cloned()
-        .chain(material.registries.keys().map(TrustMaterial::registry_file))
-        .chain([KUBECONFIG, KUBELET_KUBECONFIG].map(ManagedPath::constant))
-        .collect();
-    let below = if is_directory(disk, &top)? { disk.below(&top)? } else { Vec::new() };
-    let parents = read.iter().flat_map(ManagedPath::ancestors).chain([top]);
-    let paths: BTreeSet<ManagedPath> = read.iter().cloned().chain(parents).chain(below).collect();
-    let mut facts = TrustFacts::default();
-    for path in paths {
+/// Observe these paths, with the contents of files, and their parents.
+pub(super) fn observe(
+    disk: &dyn HostDisk,
+    paths: &BTreeSet<ManagedPath>,
+    managed: &BTreeSet<ManagedPath>,
+) -> Result<TrustFacts, HostError> {
+    let parents = paths.iter().flat_map(ManagedPath::ancestors);
+    let all: BTreeSet<ManagedPath> = paths.iter().cloned().chain(parents).collect();
+    let mut facts = TrustFacts { managed: managed.clone(), ..TrustFacts::default() };
+    for path in all {
         let Some(status) = disk.status(&path)? else { continue };
         let contents = match status.kind {
-            FileKind::File if read.contains(&path) => disk.read(&path, limits::DOCUMENT_BYTES)?,
+            FileKind::File if paths.contains(&path) => disk.read(&path, limits::DOCUMENT_BYTES)?,
             _ => None,
         };
         facts.found.insert(path, FoundPath { kind: status.kind, attributes: status.attributes, contents });
@@ -35,6 +30,14 @@ pub(super) fn observe(disk: &dyn HostDisk, material: &TrustMaterial) -> Result<T
     Ok(facts)
 }
 
-fn is_directory(disk: &dyn HostDisk, path: &ManagedPath) -> Result<bool, HostError> {
-    Ok(disk.status(path)?.is_some_and(|status| status.kind == FileKind::Directory))
+/// List the paths of the certificates of registries: those of `material`, and all that exist.
+pub(super) fn registry_paths(
+    disk: &dyn HostDisk,
+    material: &TrustMaterial,
+) -> Result<BTreeSet<ManagedPath>, HostError> {
+    let top = ManagedPath::constant(REGISTRY_CAS);
+    let is_there = disk.status(&top)?.is_some_and(|status| status.kind == FileKind::Directory);
+    let found = if is_there { disk.below(&top)? } else { Vec::new() };
+    let wanted = material.registries.keys().map(TrustMaterial::registry_file);
+    Ok(found.into_iter().chain(wanted).collect())
 }

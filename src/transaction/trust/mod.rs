@@ -5,6 +5,8 @@ pub mod error;
 mod facts;
 pub mod kubelet_restart;
 
+use std::collections::BTreeSet;
+
 use crate::core::config::managed_files;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalScope;
@@ -12,8 +14,9 @@ use crate::core::state::service_action::ServiceAction;
 use crate::core::trust::document::TrustDocument;
 use crate::core::trust::material::TrustMaterial;
 use crate::core::trust::trust_plan;
-use crate::core::trust::trust_plan::KubeletRestart;
+use crate::core::trust::trust_plan::{KubeletRestart, TrustFacts, TrustPlan};
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::{KUBECONFIG, KUBELET_KUBECONFIG};
 use crate::core::values::profile::Profile;
 use crate::host::{LockedRoot, ServiceControl};
 use crate::transaction::TransactionError;
@@ -36,8 +39,9 @@ pub struct AppliedTrust {
 
 /// Bring trust material to the disk. Nothing is written when nothing changed.
 ///
-/// A new CA of the API server is a change of its own, with the kubelet's restart in it: where the kubelet does not
-/// start with the new CA, it gets the old one back. The other files are applied before, and stay.
+/// These are up to three changes, so that none is kept back by an obstacle of another: the files with fixed paths, the
+/// certificates of registries, and a new CA of the API server with the kubelet's restart in it: where the kubelet does
+/// not start with the new CA, it gets the old one back. Returns the first error once all were tried.
 pub fn apply(
     root: &LockedRoot<'_>,
     services: &dyn ServiceControl,
@@ -47,53 +51,89 @@ pub fn apply(
     recover_first(root)?;
     let material = TrustMaterial::decode(document).map_err(TrustMaterialError::Refused)?;
     let current = CurrentState::load(root)?;
-    let mut facts = facts::observe(root.as_root(), &material)?;
     let managed = current.host().map(managed_files::written_paths).unwrap_or_default();
-    facts.managed = managed.into_iter().filter(|path| !profile.keeps_local_content(path)).collect();
-
-    let files = trust_plan::plan_files(&material, &facts).map_err(TrustMaterialError::Obstructed)?;
-    carry_out(root, services, &current, &files.steps, &[])?;
-    let rotation =
-        trust_plan::plan_rotation(&material.server_ca, &facts).map_err(TrustMaterialError::Obstructed);
-    let (rotation, kubelet) = rotation?;
-    let restart = [kubelet_restart::action()];
-    let actions: &[ServiceAction] = if kubelet == KubeletRestart::Now { &restart } else { &[] };
-    if kubelet == KubeletRestart::Deferred {
-        // Before the kubeconfig changes: a restart too many does no harm, one that is forgotten does.
-        kubelet_restart::defer(root.as_root())?;
+    let managed = managed.into_iter().filter(|path| !profile.keeps_local_content(path)).collect();
+    let change = TrustChange { root, services, current, managed };
+    let parts = [change.files(&material), change.registries(&material), change.rotation(&material)];
+    let mut applied =
+        AppliedTrust { changed: Vec::new(), left_out: Vec::new(), kubelet: KubeletRestart::Unneeded };
+    for part in parts {
+        let (plan, kubelet) = part?;
+        let files = plan.steps.iter().filter(|step| !step.is_of_directory());
+        applied.changed.extend(files.map(|step| step.path().clone()));
+        applied.left_out.extend(plan.left_out);
+        if kubelet != KubeletRestart::Unneeded {
+            applied.kubelet = kubelet;
+        }
     }
-    carry_out(root, services, &current, &rotation.steps, actions)?;
-    if kubelet == KubeletRestart::Now {
-        kubelet_restart::forget(root.as_root())?;
-    }
-    let is_directory =
-        |step: &&PlanStep| matches!(step, PlanStep::MakeDirectory { .. } | PlanStep::RemoveDirectory { .. });
-    let steps = files.steps.iter().chain(&rotation.steps).filter(|step| !is_directory(step));
-    Ok(AppliedTrust {
-        changed: steps.map(|step| step.path().clone()).collect(),
-        left_out: [files.left_out, rotation.left_out].concat(),
-        kubelet,
-    })
+    Ok(applied)
 }
 
-/// Carry out steps as one journaled change, which leaves the generation as it is.
-fn carry_out(
-    root: &LockedRoot<'_>,
-    services: &dyn ServiceControl,
-    current: &CurrentState,
-    steps: &[PlanStep],
-    actions: &[ServiceAction],
-) -> Result<(), TransactionError> {
-    let labels = labels::labels_of_steps(root.as_root(), steps, &current.given_labels())?;
-    let generation = current.record.as_ref().map(|record| &record.generation);
-    let change = JournaledChange {
-        current: generation,
-        target: generation,
-        boot_id: root.boot_id(),
-        scope: JournalScope::Deployment,
-        steps,
-        labels: &labels,
-        actions,
-    };
-    Ok(apply::apply(root.as_root(), services, change)?)
+/// Change of a host's trust material, in parts.
+struct TrustChange<'a> {
+    root: &'a LockedRoot<'a>,
+    services: &'a dyn ServiceControl,
+    current: CurrentState,
+    /// Paths whose contents the current config decides.
+    managed: BTreeSet<ManagedPath>,
+}
+
+/// Applied part, and the restart of the kubelet that it needs.
+type AppliedPart = Result<(TrustPlan, KubeletRestart), TransactionError>;
+
+impl TrustChange<'_> {
+    fn files(&self, material: &TrustMaterial) -> AppliedPart {
+        let facts = self.observe(&material.files.keys().cloned().collect())?;
+        let plan = trust_plan::plan_files(material, &facts).map_err(TrustMaterialError::Obstructed)?;
+        self.carry_out(&plan.steps, &[])?;
+        Ok((plan, KubeletRestart::Unneeded))
+    }
+
+    fn registries(&self, material: &TrustMaterial) -> AppliedPart {
+        let facts = self.observe(&facts::registry_paths(self.root.as_root(), material)?)?;
+        let plan = trust_plan::plan_registries(material, &facts).map_err(TrustMaterialError::Obstructed)?;
+        self.carry_out(&plan.steps, &[])?;
+        Ok((plan, KubeletRestart::Unneeded))
+    }
+
+    fn rotation(&self, material: &TrustMaterial) -> AppliedPart {
+        let facts = self.observe(&[KUBECONFIG, KUBELET_KUBECONFIG].map(ManagedPath::constant).into())?;
+        let plan = trust_plan::plan_rotation(&material.server_ca, &facts);
+        let (plan, kubelet) = plan.map_err(TrustMaterialError::Obstructed)?;
+        let root = self.root.as_root();
+        match kubelet {
+            KubeletRestart::Unneeded => self.carry_out(&plan.steps, &[])?,
+            KubeletRestart::Now => {
+                self.carry_out(&plan.steps, &[kubelet_restart::action()])?;
+                kubelet_restart::forget(root)?;
+            }
+            KubeletRestart::Deferred => {
+                // Before the kubeconfig changes: a restart too many does no harm, one that is forgotten does.
+                kubelet_restart::defer(root)?;
+                self.carry_out(&plan.steps, &[])?;
+            }
+        }
+        Ok((plan, kubelet))
+    }
+
+    fn observe(&self, paths: &BTreeSet<ManagedPath>) -> Result<TrustFacts, TransactionError> {
+        Ok(facts::observe(self.root.as_root(), paths, &self.managed)?)
+    }
+
+    /// Carry out steps as one journaled change, which leaves the generation as it is.
+    fn carry_out(&self, steps: &[PlanStep], actions: &[ServiceAction]) -> Result<(), TransactionError> {
+        let root = self.root;
+        let labels = labels::labels_of_steps(root.as_root(), steps, &self.current.given_labels())?;
+        let generation = self.current.record.as_ref().map(|record| &record.generation);
+        let change = JournaledChange {
+            current: generation,
+            target: generation,
+            boot_id: root.boot_id(),
+            scope: JournalScope::Deployment,
+            steps,
+            labels: &labels,
+            actions,
+        };
+        Ok(apply::apply(root.as_root(), self.services, change)?)
+    }
 }

@@ -77,7 +77,11 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::FilesChanged,
         DaemonEvent::StateChanged,
         DaemonEvent::TrustApplied(None),
-        DaemonEvent::TrustFailed(TrustFailure { problem: problem(ProblemClass::Host), failures: 1 }),
+        DaemonEvent::TrustFailed(TrustFailure {
+            problem: problem(ProblemClass::Host),
+            failures: 1,
+            is_of_restart: false,
+        }),
         DaemonEvent::KubeletRestarted,
         DaemonEvent::Stop,
     ]

@@ -3,9 +3,10 @@
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::Path;
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use testbed::agent::Agent;
+use testbed::agent::{Agent, LONGEST_WAIT};
 use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
 use testbed::control_plane::trust::{base64, bundle};
@@ -70,6 +71,14 @@ fn version_is_annotated_once_the_trust_material_is_applied() {
     let registries = ["kept:5000", "changed", "new"].map(|name| registry_ca(&host, name));
     assert_eq!(registries, [Some("a".to_owned()), None, Some("c".to_owned())]);
     assert_eq!(inode(kept), before[1]);
+
+    // What another program removes comes back.
+    fs::remove_file(host.etc(KUBELET_CA)).unwrap();
+    let removed = Instant::now();
+    while host.read_etc(KUBELET_CA).is_none() {
+        assert!(removed.elapsed() < LONGEST_WAIT, "{}", agent.output());
+        agent.wait_for_line("");
+    }
     assert_eq!(cluster.annotation("state").as_deref(), Some("Done"));
     assert!(!agent.output().contains("very-secret") && !cluster.published().contains("very-secret"));
     drop(agent);
@@ -163,6 +172,13 @@ fn rotation_restarts_the_kubelet_before_it_is_reported() {
     agent.wait_for_line("applied trust material: /etc/kubernetes/kubelet-ca.crt");
     assert_ne!(cluster.annotation("lastSyncedControllerConfigResourceVersion"), Some(version));
     let both = bundle(&["server-1", "server-2"]);
+    // The operator has created the ConfigMap and not filled it yet.
+    cluster.set_server_ca("");
+    cluster.patch_trust(&json!({"metadata": {"labels": {"a": "b"}}}));
+    agent.wait_for_line(
+        "warn: CAs and pull secret of the cluster cannot be read: the cluster has no certificates",
+    );
+    assert_eq!(cluster.annotation("lastObservedServerCAAnnotation"), None);
     cluster.set_server_ca(&both);
     cluster.wait_for_write("lastObservedServerCAAnnotation=true");
     assert_eq!(kubeconfigs(&host), [Some(kubeconfig(&both)), Some(kubeconfig(&both))]);

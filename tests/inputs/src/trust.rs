@@ -5,7 +5,7 @@ use flameholder::core::trust::certificate::{CaCertificate, parse_bundle, parse_v
 use flameholder::core::trust::document::TrustDocument;
 use flameholder::core::trust::kubeconfig::rotated;
 use flameholder::core::trust::material::TrustMaterial;
-use flameholder::core::trust::trust_plan::{FoundPath, TrustFacts, plan_files};
+use flameholder::core::trust::trust_plan::{FoundPath, TrustFacts, plan_files, plan_registries};
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::paths::REGISTRY_CAS;
 use flameholder::core::values::tree::{FileAttributes, FileKind};
@@ -35,13 +35,20 @@ pub(crate) fn trust_material(input: &[u8]) {
     for path in top.ancestors().chain([top.clone(), top.join("another")]) {
         facts.found.insert(path, directory.clone());
     }
-    let Ok(plan) = plan_files(&material, &facts) else { panic!("nothing is in the way") };
-    for step in &plan.steps {
+    for step in &steps(&material, &facts) {
         assert!(step.path().is_within("/etc"), "{step:?}");
         carry_out(step, &mut facts);
     }
-    let Ok(again) = plan_files(&material, &facts) else { panic!("nothing is in the way") };
-    assert!(again.steps.is_empty(), "{:?}", again.steps);
+    assert_eq!(steps(&material, &facts), []);
+}
+
+fn steps(material: &TrustMaterial, facts: &TrustFacts) -> Vec<PlanStep> {
+    let plans = [plan_files(material, facts), plan_registries(material, facts)];
+    let steps = plans.into_iter().map(|plan| match plan {
+        Ok(plan) => plan.steps,
+        Err(obstacles) => panic!("nothing is in the way, but {obstacles:?}"),
+    });
+    steps.collect::<Vec<_>>().concat()
 }
 
 fn carry_out(step: &PlanStep, facts: &mut TrustFacts) {

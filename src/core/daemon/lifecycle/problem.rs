@@ -30,12 +30,14 @@ pub enum ProblemClass {
     Interrupted,
 }
 
-/// Failure to apply trust material.
+/// Failure to apply trust material, or to restart the kubelet with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TrustFailure {
     pub problem: DaemonProblem,
     /// Number of failed attempts in a row.
     pub failures: u32,
+    /// True if the trust material is applied, and the kubelet could not be restarted.
+    pub is_of_restart: bool,
 }
 
 impl TrustFailure {

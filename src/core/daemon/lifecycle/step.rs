@@ -71,7 +71,10 @@ impl Lifecycle {
             (_, DaemonEvent::StateChanged) => self.state_changed(),
             (_, DaemonEvent::TrustApplied(version)) => self.trust_applied(version),
             (_, DaemonEvent::TrustFailed(failure)) => Self { trust_failure: Some(failure), ..self }.stay(),
-            (_, DaemonEvent::KubeletRestarted) => self.trust_applied(None),
+            (_, DaemonEvent::KubeletRestarted) => {
+                let trust_failure = self.trust_failure.clone().filter(|failure| !failure.is_of_restart);
+                Self { trust_failure, ..self }.stay()
+            }
             _ => self.stay(),
         }
     }
@@ -107,7 +110,8 @@ impl Lifecycle {
     /// Take trust material for applied. It changes no phase: updates depend on it no more than it on them.
     fn trust_applied(self, version: Option<TrustVersion>) -> Step {
         let trust = version.or_else(|| self.trust.clone());
-        Self { trust, trust_failure: None, ..self }.stay()
+        let trust_failure = self.trust_failure.clone().filter(|failure| failure.is_of_restart);
+        Self { trust, trust_failure, ..self }.stay()
     }
 
     fn stay(self) -> Step {

@@ -278,6 +278,7 @@ mod tests {
             trust_failure: Some(TrustFailure {
                 problem: DaemonProblem { class, reason: "x".into() },
                 failures,
+                is_of_restart: false,
             }),
             ..at(DaemonPhase::Done)
         };

@@ -166,8 +166,10 @@ impl History<'_> {
 
     fn record(&mut self, lifecycle: &Lifecycle) {
         let published = if self.is(DEGRADED, TRUE) { node_state::DEGRADED } else { "" };
-        match node_state(lifecycle, published) {
-            Some((state, Some(reason))) if is_degraded(state) => {
+        let state = node_state(lifecycle, published);
+        let is_degraded = state.as_ref().is_some_and(|(state, _)| is_degraded(state));
+        match state {
+            Some((_, Some(reason))) if is_degraded => {
                 // MCO's controllers count an updated node before they look whether it is degraded.
                 if self.is(UPDATED, TRUE) {
                     self.set_updated(FALSE, &not_updated(lifecycle));
@@ -215,7 +217,7 @@ impl History<'_> {
             DaemonPhase::Uncordoning { is_overdue: false } => {
                 self.set(RESUMED, TRUE, RESUMED, "the current config is verified");
             }
-            DaemonPhase::Done => {
+            DaemonPhase::Done if !is_degraded => {
                 let current = lifecycle.current.as_ref().map_or("", |current| current.config.as_str());
                 self.set_updated(TRUE, &format!("{current} is applied and verified"));
             }

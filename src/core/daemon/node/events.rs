@@ -26,7 +26,8 @@ fn warning(reason: &'static str, message: impl AsRef<str>) -> NodeEvent {
 /// drained.
 #[must_use]
 pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Vec<NodeEvent> {
-    if before == after {
+    // Trust material, for one, changes no phase.
+    if before.phase == after.phase && before.failures == after.failures {
         return Vec::new();
     }
     let is_new = before.phase.name() != after.phase.name();
@@ -98,6 +99,7 @@ fn starts_elsewhere(before: &Lifecycle, after: &Lifecycle) -> bool {
 mod tests {
     use super::*;
     use crate::core::daemon::lifecycle::{AfterDrain, ConfigRef, DaemonProblem};
+    use crate::core::trust::document::TrustVersion;
 
     fn reasons(phases: impl IntoIterator<Item = DaemonPhase>, drains: bool) -> Vec<&'static str> {
         let mut before = Lifecycle::default();
@@ -136,6 +138,17 @@ mod tests {
         assert!(sent(observing.clone()).is_empty(), "a retry");
         assert_eq!(sent(Lifecycle { phase: DaemonPhase::Idle, ..observing.clone() }), ["BootResync"]);
         assert!(sent(Lifecycle { phase: DaemonPhase::Done, ..observing }).is_empty());
+    }
+
+    #[test]
+    fn change_of_trust_material_sends_no_event() {
+        let problem = DaemonProblem { class: ProblemClass::Drift, reason: "config drift".to_owned() };
+        let before = Lifecycle { phase: DaemonPhase::BackingOff { problem }, ..Lifecycle::default() };
+        let version = |text: &str| TrustVersion { resource_version: text.into(), rotation: String::new() };
+        let after = Lifecycle { trust: Some(version("2")), ..before.clone() };
+        assert_eq!(events_between(&before, &after, true), []);
+        let again = Lifecycle { failures: 1, ..after };
+        assert_eq!(events_between(&before, &again, true).len(), 1);
     }
 
     #[test]

@@ -53,6 +53,12 @@ pub enum PlanStep {
 }
 
 impl PlanStep {
+    /// Return true if the step makes or removes a directory.
+    #[must_use]
+    pub fn is_of_directory(&self) -> bool {
+        matches!(self, Self::MakeDirectory { .. } | Self::RemoveDirectory { .. })
+    }
+
     /// Return the path that changes.
     #[must_use]
     pub fn path(&self) -> &ManagedPath {

@@ -38,14 +38,14 @@ fn material(files: &[(&str, &str, bool)], registries: &[(&str, &str)]) -> TrustM
 
 /// The steps in words, with the mode of what is written.
 fn planned(material: &TrustMaterial, facts: &TrustFacts) -> Vec<String> {
-    let plan = plan_files(material, facts).unwrap();
+    let plans = [plan_files(material, facts), plan_registries(material, facts)];
     let text = |step: &PlanStep| match step {
         PlanStep::Write { attributes, .. } | PlanStep::SetAttributes { attributes, .. } => {
             format!("{step:?} {:o}", attributes.mode)
         }
         step => format!("{step:?}"),
     };
-    plan.steps.iter().map(text).collect()
+    plans.iter().flat_map(|plan| plan.as_ref().unwrap().steps.iter().map(text)).collect()
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn files_of_the_current_config_have_precedence() {
     ]);
     facts.managed = [path(KUBELET_CA), path("/etc/docker/certs.d/site:5000/ca.crt")].into();
     let wanted = material(&[(KUBELET_CA, "other\n", false)], &[]);
+    assert!(planned(&wanted, &facts).is_empty());
     let plan = plan_files(&wanted, &facts).unwrap();
-    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
     assert!(plan.left_out[0].contains("has precedence"), "{:?}", plan.left_out);
 }
 
@@ -117,8 +117,11 @@ fn obstacle_is_named() {
     assert_eq!(obstacles, ["/etc/kubernetes/kubelet-ca.crt is no file; move it away"]);
     let mut facts = disk(&[("/etc/docker/certs.d/old/ca.crt", "", 0o644)]);
     facts.found.get_mut(&path("/etc/docker/certs.d/old/ca.crt")).unwrap().kind = FileKind::Other;
-    let plan = plan_files(&material(&[], &[]), &facts).unwrap();
+    let plan = plan_registries(&material(&[], &[]), &facts).unwrap();
     assert!(plan.steps.is_empty() && plan.left_out[0].contains("socket"), "{plan:?}");
+    let facts = disk(&[("/etc/docker/certs.d/plain", "a file", 0o644)]);
+    let obstacles = plan_registries(&material(&[], &[("plain", "x")]), &facts).unwrap_err();
+    assert_eq!(obstacles, ["/etc/docker/certs.d/plain is no directory; move it away"]);
 }
 
 /// Plan of a rotation to `after` where both kubeconfigs have `before`.
@@ -163,6 +166,10 @@ fn missing_kubeconfig_of_the_kubelet_needs_no_restart() {
     let (plan, restart) = plan_rotation(&new, &facts).unwrap();
     assert_eq!((plan.steps.len(), restart), (1, KubeletRestart::Unneeded));
     assert!(plan.left_out[0].contains("is missing"), "{:?}", plan.left_out);
+    let mut managed = facts.clone();
+    managed.managed.insert(path(KUBECONFIG));
+    let obstacles = plan_rotation(&new, &managed).unwrap_err();
+    assert!(obstacles[0].contains("the current config lists it"), "{obstacles:?}");
     let damaged = disk(&[(KUBECONFIG, "{ very-secret", 0o600)]);
     let obstacles = plan_rotation(&new, &damaged).unwrap_err();
     assert_eq!(obstacles, ["/etc/kubernetes/kubeconfig is not a kubeconfig in YAML; restore it"]);

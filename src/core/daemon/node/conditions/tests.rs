@@ -1,7 +1,7 @@
 //! Conditions after sequences of phases.
 
 use super::*;
-use crate::core::daemon::lifecycle::ConfigRef;
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass, TrustFailure};
 
 fn desired(config: &str) -> ConfigRef {
     ConfigRef { config: config.into(), image: None, digest: None }
@@ -87,4 +87,24 @@ fn cluster_that_reports_images_gets_files_and_image_apart() {
     let of_gate = updated_conditions(&[], &Lifecycle::default(), true, "2030-01-01T00:00:00Z");
     assert!(have_image_types(&of_gate) && of_gate.len() <= 20, "the resource allows 20 conditions");
     assert!(!have_image_types(&updated_conditions(&[], &Lifecycle::default(), false, "")));
+}
+
+#[test]
+fn node_whose_trust_material_fails_is_not_updated() {
+    let problem = DaemonProblem { class: ProblemClass::Host, reason: "x".into() };
+    let failure = TrustFailure { problem, failures: 1, is_of_restart: false };
+    let done = Lifecycle { phase: DaemonPhase::Done, current: Some(desired("b")), ..Lifecycle::default() };
+    let failed = Lifecycle { trust_failure: Some(failure), ..done.clone() };
+    let status = |conditions: &[NodeCondition], kind: &str| {
+        conditions.iter().find(|condition| condition.kind == kind).map(|condition| condition.status.clone())
+    };
+    let mut conditions = Vec::new();
+    for (lifecycle, updated, degraded) in [(&done, TRUE, FALSE), (&failed, FALSE, TRUE), (&done, TRUE, FALSE)]
+    {
+        conditions = updated_conditions(&conditions, lifecycle, false, "2030-01-01T00:00:00Z");
+        assert_eq!(status(&conditions, UPDATED).as_deref(), Some(updated));
+        assert_eq!(status(&conditions, DEGRADED).as_deref(), Some(degraded));
+        let again = updated_conditions(&conditions, lifecycle, false, "2031-01-01T00:00:00Z");
+        assert_eq!(again, conditions, "a repeated publication changes nothing");
+    }
 }

@@ -1,0 +1,86 @@
+//! Results of jobs: events of the lifecycle, watched paths, and the turn of trust material between two jobs.
+
+use std::path::PathBuf;
+
+use super::Daemon;
+use super::host_watch::HostWatch;
+use super::jobs::job_queue::JobKind;
+use super::jobs::work_result::{HostFacts, WorkResult};
+use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase};
+use crate::core::values::causes::chain;
+use crate::core::values::paths::{CLOUD_CA, KUBELET_CA, MERGED_PULL_SECRET, REGISTRY_CAS};
+use crate::transaction::trust::kubelet_restart;
+
+/// Trust material that is watched like managed files, whatever the config lists.
+const WATCHED_TRUST: [&str; 4] = [KUBELET_CA, CLOUD_CA, MERGED_PULL_SECRET, REGISTRY_CAS];
+
+impl Daemon {
+    /// Start a job of trust material if one is due and no other job runs. A host that is about to reboot gets it
+    /// afterwards: its kubelet starts anew then.
+    pub(super) fn begin_trust(&mut self) {
+        let is_leaving = matches!(
+            self.lifecycle.phase,
+            DaemonPhase::Rebooting { inhibited_by: None, .. }
+                | DaemonPhase::ShuttingDown { .. }
+                | DaemonPhase::Stopping
+        );
+        if is_leaving || self.jobs.is_running() {
+            return;
+        }
+        let Some(job) = self.trust.next_job() else { return };
+        if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
+            let event = self.trust.fail(problem);
+            self.handle(event);
+        }
+    }
+
+    pub(super) fn finish_work(&mut self, mut finished: WorkResult, watch: &mut HostWatch) {
+        let (kind, event) = self.jobs.finish(finished.event);
+        finished.event = event;
+        // The work may have enabled, disabled or restarted the kubelet.
+        self.samples.host_changed.notify_one();
+        match kind {
+            JobKind::Lifecycle => self.finish_lifecycle_work(finished, watch),
+            JobKind::Trust => {
+                let restart = kubelet_restart::time_left(&self.root);
+                let event = self.trust.finish(finished.event, restart);
+                if let Err(problem) = self.jobs.begin_waiting() {
+                    self.handle(DaemonEvent::Failed(problem));
+                }
+                self.handle(event);
+                self.begin_trust();
+            }
+        }
+    }
+
+    fn finish_lifecycle_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
+        self.metrics.record_work(&finished);
+        if let Some(facts) = finished.findings.facts {
+            self.watch_managed(facts, watch);
+        }
+        if matches!(
+            finished.event,
+            DaemonEvent::Applied | DaemonEvent::Verified | DaemonEvent::Drifted { .. }
+        ) {
+            self.trust.recheck();
+        }
+        // Before the next job of the lifecycle, which may take its time; and after a phase that had it wait.
+        self.begin_trust();
+        self.handle(finished.event);
+        self.begin_trust();
+    }
+
+    /// Watch the managed files, and trust material of the cluster where it gives some.
+    fn watch_managed(&self, facts: HostFacts, watch: &mut HostWatch) {
+        let HostFacts { mut managed, began, .. } = facts;
+        if self.trust.is_active() {
+            managed.extend(WATCHED_TRUST.map(PathBuf::from));
+        }
+        if let Err(error) = watch.manage(managed, began) {
+            log::warn!(
+                "cannot watch the managed files: {error}; drift is detected at the next update only",
+                error = chain(&error)
+            );
+        }
+    }
+}

@@ -1,0 +1,92 @@
+//! Times of repeated requests to the cluster.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+
+use crate::cluster::ClusterError;
+use crate::core::values::backoff::{RetryClass, first_retry};
+use crate::host::facts::boot;
+
+/// Age at which a connection counts as steady: its end starts the backoff again from the shortest delay.
+const STEADY: Duration = Duration::from_secs(60);
+
+/// Backoff of a repeated request.
+#[derive(Debug, Default)]
+pub(super) struct RetryTimer {
+    failures: u32,
+    next: Option<Instant>,
+    since: Option<Instant>,
+}
+
+impl RetryTimer {
+    pub(super) fn is_due(&self) -> bool {
+        self.next.is_none_or(|next| next <= Instant::now())
+    }
+
+    /// Wait for the time of the next attempt; forever where none is due. Cancel safe.
+    pub(super) async fn wait(&mut self) {
+        match self.next {
+            Some(next) => {
+                sleep_until(next).await;
+                self.next = None;
+            }
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Set the time of the next attempt. To the time that the server asked for, the own delay is added, so
+    /// that nodes that were told the same time do not come back together.
+    pub(super) fn fail(&mut self, error: &ClusterError) {
+        self.fail_until(RetryClass::Time, error);
+    }
+
+    /// Set the time of the next attempt, which needs what this class names.
+    pub(super) fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
+        let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
+        self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
+        let delay = match self.failures {
+            1 => first_retry(boot::jitter()),
+            failures => class.backoff(failures, boot::jitter()),
+        };
+        self.next = Some(Instant::now() + error.retry_after() + delay);
+    }
+
+    pub(super) fn succeed(&mut self) {
+        self.since.get_or_insert_with(Instant::now);
+        self.next = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::BusyServer;
+
+    fn delay_after(failures: u32, error: &ClusterError) -> Duration {
+        let mut timer = RetryTimer::default();
+        let before = Instant::now();
+        for _ in 0..failures {
+            timer.fail(error);
+        }
+        timer.next.unwrap() - before
+    }
+
+    #[test]
+    fn retries_wait_for_the_time_that_the_server_asked_for() {
+        let asked = Duration::from_secs(100);
+        let busy = ClusterError::Busy(BusyServer { status: 429, retry_after: asked });
+        assert!((asked..asked + Duration::from_secs(6)).contains(&delay_after(1, &busy)));
+        let failed = ClusterError::ServerError("500".into());
+        assert!(delay_after(1, &failed) < Duration::from_secs(6));
+        assert!((Duration::from_secs(6)..Duration::from_secs(11)).contains(&delay_after(3, &failed)));
+    }
+
+    #[tokio::test]
+    async fn time_that_passed_before_the_wait_ends_it() {
+        let mut timer = RetryTimer { next: Some(Instant::now()), ..RetryTimer::default() };
+        assert!(timer.is_due());
+        timer.wait().await;
+        assert_eq!(timer.next, None);
+    }
+}
