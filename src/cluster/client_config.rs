@@ -10,6 +10,8 @@ use http::Uri;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig, KubeconfigError};
 
+use crate::core::trust::certificate::{BundleError, der_blocks};
+
 /// Schemes of proxies that the client can use.
 const PROXY_SCHEMES: [&str; 2] = ["http", "https"];
 
@@ -26,10 +28,8 @@ pub(super) enum KubeconfigProblem {
     NoCluster(String),
     #[error("`server` of the cluster is not an address such as https://HOST:6443")]
     Server,
-    #[error("`certificate-authority` of the cluster is no PEM file")]
-    Authority(#[source] pem::PemError),
-    #[error("`certificate-authority` of the cluster has no certificate in PEM form")]
-    NoCertificate,
+    #[error("`certificate-authority` of the cluster {0}")]
+    Authority(BundleError),
     #[error("`proxy-url` of the cluster is not a URL such as http://HOST:3128")]
     ProxyUrl,
     #[error("`proxy-url` of the cluster has the scheme `{0}`; http and https are supported")]
@@ -63,8 +63,8 @@ pub(super) fn load(path: &Path) -> Result<Config, KubeconfigProblem> {
     let server = cluster.server.as_deref().and_then(|server| server.parse::<Uri>().ok());
     let server = server.filter(|server| server.scheme().is_some()).ok_or(KubeconfigProblem::Server)?;
     let mut config = Config::new(server);
-    let certificates = cluster.certificate_authority_data.as_deref().map(certificates).transpose();
-    config.root_cert = certificates?;
+    let certificates = cluster.certificate_authority_data.as_deref().map(der_blocks).transpose();
+    config.root_cert = certificates.map_err(KubeconfigProblem::Authority)?;
     config.proxy_url = cluster.proxy_url.as_deref().filter(|url| !url.is_empty()).map(proxy).transpose()?;
     config.accept_invalid_certs = cluster.insecure_skip_tls_verify.unwrap_or(false);
     config.tls_server_name.clone_from(&cluster.tls_server_name);
@@ -86,14 +86,6 @@ pub(super) fn current(kubeconfig: &Kubeconfig) -> Result<(&Cluster, AuthInfo), K
     let cluster = cluster.ok_or_else(|| KubeconfigProblem::NoCluster(context.cluster.clone()))?;
     let user = kubeconfig.auth_infos.iter().find(|user| Some(&user.name) == context.user.as_ref());
     Ok((cluster, user.and_then(|named| named.auth_info.clone()).unwrap_or_default()))
-}
-
-/// Certificates of a PEM file, in DER.
-fn certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, KubeconfigProblem> {
-    let blocks = pem::parse_many(file).map_err(KubeconfigProblem::Authority)?.into_iter();
-    let certificates = blocks.filter(|block| block.tag() == "CERTIFICATE").map(pem::Pem::into_contents);
-    let certificates: Vec<_> = certificates.collect();
-    if certificates.is_empty() { Err(KubeconfigProblem::NoCertificate) } else { Ok(certificates) }
 }
 
 fn proxy(url: &str) -> Result<Uri, KubeconfigProblem> {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::cluster::watch::watch;
 use crate::cluster::{ClusterClient, ClusterError};
 use crate::core::trust::certificate;
-use crate::core::trust::document::{TrustFields, TrustVersion};
+use crate::core::trust::document::{TrustFields, TrustVersion, from_base64};
 
 /// Name of the only ControllerConfig.
 const NAME: &str = "machine-config-controller";
@@ -81,9 +81,8 @@ impl From<ControllerConfig> for ControllerTrust {
 }
 
 /// The parts of a ConfigMap that the agent reads.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[derive(Default)]
 struct BundleMap {
     data: BTreeMap<String, String>,
     binary_data: BTreeMap<String, ByteString>,
@@ -114,9 +113,7 @@ impl ClusterClient {
 fn bundle_of(mut map: BundleMap) -> Option<ByteString> {
     map.binary_data.remove(BUNDLE_KEY).or_else(|| {
         let text = map.data.remove(BUNDLE_KEY)?;
-        let base64: String = text.split_whitespace().collect();
-        let decoded = serde_json::from_value(serde_json::Value::String(base64));
-        Some(decoded.unwrap_or_else(|_| ByteString(text.into_bytes())))
+        Some(from_base64(&text).unwrap_or_else(|| ByteString(text.into_bytes())))
     })
 }
 

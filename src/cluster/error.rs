@@ -41,7 +41,7 @@ pub enum ClusterError {
     #[error("the MachineConfigPool of this node is unknown: {0}")]
     UnknownPool(String),
     /// The fetched object cannot be kept.
-    #[error("no memory for the MachineConfig {0}")]
+    #[error("no memory for {0}")]
     NoMemory(String),
     /// Any other status, such as 500.
     #[error("the API server reports an error: {0}")]
@@ -94,10 +94,10 @@ impl ClusterError {
         }
     }
 
-    /// Returns true if the connection failed, as opposed to a request that the server answered.
+    /// Returns true if the server did not answer: it or the connection to it is gone.
     #[must_use]
-    pub fn is_of_the_connection(&self) -> bool {
-        matches!(self, Self::TimedOut(_) | Self::Unreachable(_) | Self::Busy(_))
+    pub fn has_no_answer(&self) -> bool {
+        matches!(self, Self::TimedOut(_) | Self::Unreachable(_))
     }
 
     /// Returns true if the server's certificate is not trusted: the CA may have changed. The TLS libraries pass no more

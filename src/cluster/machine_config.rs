@@ -51,7 +51,7 @@ impl ClusterClient {
 
 /// Move the body of an answer piece by piece into a file.
 async fn received(mut body: impl AsyncBufRead + Unpin, name: &str) -> Result<MemoryFile, ClusterError> {
-    let no_memory = |error| ClusterError::NoMemory(format!("{name}: {error}"));
+    let no_memory = |error| ClusterError::NoMemory(format!("the MachineConfig {name}: {error}"));
     let mut document = MemoryFile::create("machineconfig").map_err(no_memory)?;
     loop {
         let piece = body.fill_buf().await.map_err(|error| ClusterError::Unreachable(chain(&error)))?;

@@ -22,11 +22,9 @@ pub(super) struct TrustSync {
     /// True while the disk may differ from `newest`.
     is_due: bool,
     running: Option<TrustJob>,
-    /// Failed attempts in a row to apply trust material, and the time of the next one.
-    failures: u32,
-    retry_at: Option<Instant>,
-    /// Failed attempts in a row of the source to read trust material.
-    unavailable: u32,
+    attempts: FailedAttempts,
+    /// Failure of the source to read a part of the trust material.
+    unavailable: Option<TrustFailure>,
     restart: RestartTimes,
 }
 
@@ -36,9 +34,23 @@ struct RestartTimes {
     /// Time of a restart that waits.
     at: Option<Instant>,
     is_due: bool,
-    /// Failed attempts in a row, and the time of the next one, which nothing brings forward.
-    failures: u32,
+    /// Nothing brings the next attempt forward.
+    attempts: FailedAttempts,
+}
+
+/// Failed attempts in a row, and the time of the next one.
+#[derive(Debug, Default)]
+struct FailedAttempts {
+    number: u32,
     retry_at: Option<Instant>,
+}
+
+impl FailedAttempts {
+    fn fail(&mut self, problem: &DaemonProblem) {
+        self.number = self.number.saturating_add(1);
+        let delay = problem.class.retry_class().backoff(self.number, boot::jitter());
+        self.retry_at = Some(Instant::now() + delay);
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,10 +64,12 @@ impl TrustSync {
     pub(super) fn deliver(&mut self, delivery: TrustDelivery) {
         let is_same = self.newest.as_ref().is_some_and(|newest| newest.digest == delivery.digest);
         if !is_same {
-            (self.failures, self.retry_at) = (0, None);
+            self.attempts = FailedAttempts::default();
+        }
+        if delivery.version.is_some() {
+            self.unavailable = None;
         }
         (self.newest, self.is_due) = (Some(delivery), true);
-        self.unavailable = 0;
     }
 
     /// Compare the disk with the newest trust material again: something else changed the host.
@@ -74,7 +88,8 @@ impl TrustSync {
             self.running = Some(TrustJob::Restart);
             return Some((WorkJob::RestartKubelet, None));
         }
-        let delivery = self.newest.as_ref().filter(|_| self.is_due && self.retry_at.is_none())?;
+        let may_try = self.is_due && self.attempts.retry_at.is_none();
+        let delivery = self.newest.as_ref().filter(|_| may_try)?;
         (self.running, self.is_due) = (Some(TrustJob::Apply), false);
         Some((WorkJob::ApplyTrust(delivery.version.clone()), Some(delivery.document.clone())))
     }
@@ -86,23 +101,23 @@ impl TrustSync {
         }
         match self.running.take() {
             Some(TrustJob::Restart) => self.restart = RestartTimes::default(),
-            Some(TrustJob::Apply) => self.failures = 0,
+            Some(TrustJob::Apply) => self.attempts = FailedAttempts::default(),
             None => {}
         }
         self.set_restart(restart);
-        event
+        match (&event, &self.unavailable) {
+            // The rest is applied, and a part still cannot be read.
+            (DaemonEvent::TrustApplied(None), Some(failure)) => DaemonEvent::TrustFailed(failure.clone()),
+            _ => event,
+        }
     }
 
     /// Take the failure of a job, which is tried again.
     pub(super) fn fail(&mut self, problem: DaemonProblem) -> DaemonEvent {
         let is_of_restart = self.running.take() == Some(TrustJob::Restart);
-        let RestartTimes { failures, retry_at, .. } = &mut self.restart;
-        let (failures, retry_at) =
-            if is_of_restart { (failures, retry_at) } else { (&mut self.failures, &mut self.retry_at) };
-        *failures = failures.saturating_add(1);
-        let delay = problem.class.retry_class().backoff(*failures, boot::jitter());
-        *retry_at = Some(Instant::now() + delay);
-        let failures = *failures;
+        let attempts = if is_of_restart { &mut self.restart.attempts } else { &mut self.attempts };
+        attempts.fail(&problem);
+        let failures = attempts.number;
         self.is_due |= !is_of_restart;
         log::warn!("trust material of the cluster is not applied: {}", problem.reason);
         DaemonEvent::TrustFailed(TrustFailure { problem, failures, is_of_restart })
@@ -110,14 +125,16 @@ impl TrustSync {
 
     /// Take a failure of the source to read trust material.
     pub(super) fn unavailable(&mut self, problem: DaemonProblem) -> DaemonEvent {
-        self.unavailable = self.unavailable.saturating_add(1);
-        DaemonEvent::TrustFailed(TrustFailure { problem, failures: self.unavailable, is_of_restart: false })
+        let failures = self.unavailable.as_ref().map_or(0, |failure| failure.failures).saturating_add(1);
+        let failure = TrustFailure { problem, failures, is_of_restart: false };
+        self.unavailable = Some(failure.clone());
+        DaemonEvent::TrustFailed(failure)
     }
 
     /// Set the time until a restart of the kubelet that waits.
     pub(super) fn set_restart(&mut self, left: Option<Duration>) {
         let times = &mut self.restart;
-        if times.is_due || times.retry_at.is_some() {
+        if times.is_due || times.attempts.retry_at.is_some() {
             return;
         }
         let at = left.map(|left| Instant::now() + left);
@@ -139,17 +156,16 @@ impl TrustSync {
 
     /// Time of the next attempt or restart.
     pub(super) fn due(&self) -> Option<Instant> {
-        [self.retry_at, self.restart.at, self.restart.retry_at].into_iter().flatten().min()
+        let times = [self.attempts.retry_at, self.restart.at, self.restart.attempts.retry_at];
+        times.into_iter().flatten().min()
     }
 
     /// Let what is due at `now` happen with the next job.
     pub(super) fn expire(&mut self, now: Instant) {
-        self.retry_at.take_if(|at| *at <= now);
+        let take = |time: &mut Option<Instant>| time.take_if(|at| *at <= now).is_some();
+        take(&mut self.attempts.retry_at);
         let times = &mut self.restart;
-        let is_over = |time: &mut Option<Instant>| time.take_if(|at| *at <= now).is_some();
-        if is_over(&mut times.at) || is_over(&mut times.retry_at) {
-            times.is_due = true;
-        }
+        times.is_due |= take(&mut times.at) | take(&mut times.attempts.retry_at);
     }
 }
 
@@ -271,5 +287,21 @@ mod tests {
         assert_eq!(trust.due(), Some(due));
         trust.expire(due);
         assert_eq!(next_version(&mut trust).as_deref(), Some("RestartKubelet"));
+    }
+    #[test]
+    fn part_that_cannot_be_read_counts_although_the_rest_is_applied() {
+        let mut trust = TrustSync::default();
+        let problem = || DaemonProblem { class: ProblemClass::Transient, reason: "denied".into() };
+        for failures in 1..3 {
+            trust.deliver(TrustDelivery { version: None, ..delivery("1", "a") });
+            trust.unavailable(problem());
+            assert!(trust.next_job().is_some());
+            let event = trust.finish(DaemonEvent::TrustApplied(None), None);
+            assert!(matches!(event, DaemonEvent::TrustFailed(failure) if failure.failures == failures));
+        }
+        let complete = delivery("1", "b");
+        trust.deliver(complete.clone());
+        assert!(trust.next_job().is_some());
+        assert_eq!(trust.finish(applied(&complete), None), applied(&complete));
     }
 }

@@ -25,6 +25,13 @@ impl MemoryFile {
         Ok(Self { file: memfd_create(name, MemfdFlags::CLOEXEC)?.into(), length: 0 })
     }
 
+    /// Create a file with these bytes.
+    pub fn of(name: &str, bytes: &[u8]) -> io::Result<Self> {
+        let mut file = Self::create(name)?;
+        file.append(bytes)?;
+        Ok(file)
+    }
+
     /// Append these bytes.
     pub fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         self.file.write_all_at(bytes, self.length as u64)?;

@@ -203,11 +203,7 @@ impl DirectorySource {
                 self.path.display()
             )));
         }
-        let kept = |bytes: &[u8]| {
-            let mut document = MemoryFile::create("machineconfig")?;
-            document.append(bytes).map(|()| document)
-        };
-        let document = kept(config.document.to_string().as_bytes());
+        let document = MemoryFile::of("machineconfig", config.document.to_string().as_bytes());
         let document = document.map_err(|error| failed(format!("no memory for the config: {error}")))?;
         Ok(FetchedConfig { document: Some(document), policy: None })
     }

@@ -174,7 +174,7 @@ impl KubeSource {
     }
 
     fn report_error(&mut self, error: &ClusterError) {
-        if error.is_of_the_connection() {
+        if error.has_no_answer() {
             let is_untrusted = error.is_about_a_certificate();
             self.send(SourceEvent::ConnectionFailed { is_untrusted });
         }

@@ -7,8 +7,8 @@ use std::fs;
 use osimage::Os;
 use serde_json::{Value, json};
 use testbed::booted::host::{Host, confirmed_host};
-use testbed::control_plane::trust::{base64, bundle};
-use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
+use testbed::control_plane::trust::{base64, bundle, kubeconfig};
+use testbed::dbus::fake_systemd::{FakeSystemd, Script};
 use testbed::dbus::private_bus::PrivateBus;
 use testbed::strace::{self, Call};
 
@@ -17,15 +17,6 @@ const SAMPLE: usize = 12;
 const REQUEST: &str = "/run/media/request";
 const KUBELET_CA: &str = "kubernetes/kubelet-ca.crt";
 const REGISTRIES: &str = "docker/certs.d";
-
-/// Kubeconfig with this CA of the API server.
-fn kubeconfig(authority: &str) -> String {
-    format!(
-        "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {}\n    server: https://api:6443\n  \
-         name: local\ncurrent-context: ''\nusers: []\n",
-        base64(authority).as_str().unwrap()
-    )
-}
 
 /// Trust material as it is on the disk, in words.
 #[derive(Debug, PartialEq, Eq)]
@@ -46,6 +37,14 @@ impl OnDisk {
     }
 }
 
+/// Write the request for this trust material.
+fn put_request(host: &Host, document: &Value) {
+    let document = document.to_string();
+    let request = json!({"job": {"ApplyTrust": null}, "profile": "mcd", "is_in_cluster": true,
+        "document": document.len(), "policy": null});
+    fs::write(host.path("media/request"), format!("{request}\n{document}")).unwrap();
+}
+
 /// Host with older trust material, and the request for newer.
 fn host_with_request() -> Host {
     let host = confirmed_host("one");
@@ -56,17 +55,16 @@ fn host_with_request() -> Host {
     host.write_etc("kubernetes/kubeconfig", &kubeconfig(&bundle(&["server-1"])));
     fs::write(host.var("lib/kubelet/kubeconfig"), kubeconfig(&bundle(&["server-1"]))).unwrap();
     let registry = |host: &str, contents: &str| json!({"file": host, "data": base64(contents)});
-    let document = json!({
-        "fields": {
-            "kubeAPIServerServingCAData": base64(&bundle(&["kubelet-2"])),
-            "imageRegistryBundleData": [registry("kept..5000", "kept"), registry("new", "new")],
-        },
-        "server_ca": base64(&bundle(&["server-1", "server-2"])),
-    })
-    .to_string();
-    let request: Value = json!({"job": {"ApplyTrust": null}, "profile": "mcd", "is_in_cluster": true,
-        "document": document.len(), "policy": null});
-    fs::write(host.path("media/request"), format!("{request}\n{document}")).unwrap();
+    put_request(
+        &host,
+        &json!({
+            "fields": {
+                "kubeAPIServerServingCAData": base64(&bundle(&["kubelet-2"])),
+                "imageRegistryBundleData": [registry("kept..5000", "kept"), registry("new", "new")],
+            },
+            "server_ca": base64(&bundle(&["server-1", "server-2"])),
+        }),
+    );
     host
 }
 
@@ -82,8 +80,7 @@ impl Run {
         // As systemd's, by which the agent tells a running system from a tree.
         fs::create_dir_all(host.path("run/systemd/system")).unwrap();
         let bus = PrivateBus::on(&host);
-        let job = vec![Reaction::Job(1), Reaction::Removed(1, "done")];
-        let systemd = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });
+        let systemd = FakeSystemd::start(&bus.address, Script::of_success());
         Self { host, _bus: bus, systemd }
     }
 
@@ -97,7 +94,7 @@ impl Run {
     }
 
     fn restarts(&self) -> usize {
-        self.systemd.calls().iter().filter(|call| *call == "RestartUnit kubelet.service replace").count()
+        self.systemd.restarts("kubelet.service")
     }
 }
 
@@ -167,11 +164,7 @@ fn is_whole_after_kill(run: &Run, call: &Call, old: &OnDisk, new: &OnDisk) -> bo
 fn trust_material_does_not_depend_on_a_generation() {
     let host = Host::install(Os::new(1));
     host.write_etc("docker/certs.d/gone/ca.crt", "gone");
-    let document =
-        json!({"fields": {"kubeAPIServerServingCAData": base64(&bundle(&["kubelet-1"]))}}).to_string();
-    let request = json!({"job": {"ApplyTrust": null}, "profile": "mcd", "is_in_cluster": true,
-        "document": document.len(), "policy": null});
-    fs::write(host.path("media/request"), format!("{request}\n{document}")).unwrap();
+    put_request(&host, &json!({"fields": {"kubeAPIServerServingCAData": base64(&bundle(&["kubelet-1"]))}}));
     let run = Run::on(host);
     run.apply();
     assert_eq!(run.host.read_etc(KUBELET_CA), Some(bundle(&["kubelet-1"])));

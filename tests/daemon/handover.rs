@@ -5,7 +5,7 @@ use std::fs;
 use osimage::Os;
 use testbed::booted::config::{Config, full_config};
 use testbed::booted::host::{Host, assert_unlocked};
-use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
+use testbed::dbus::fake_systemd::{FakeSystemd, Script};
 use testbed::dbus::private_bus::PrivateBus;
 use testbed::model::run::Outcome;
 use testbed::strace::{self, Call};
@@ -39,8 +39,7 @@ pub(crate) fn mcd_host_on(os: Os) -> Host {
 /// Run a command beside a fake systemd whose jobs succeed. Return the outcome and the calls of systemd.
 pub(crate) fn run_with_systemd(host: &Host, command: &[&str]) -> (Outcome, Vec<String>) {
     let bus = PrivateBus::on(host);
-    let job = vec![Reaction::Job(1), Reaction::Removed(1, "done")];
-    let systemd = FakeSystemd::start(&bus.address, Script { job, ..Script::default() });
+    let systemd = FakeSystemd::start(&bus.address, Script::of_success());
     let outcome = host.run(command);
     (outcome, systemd.calls())
 }

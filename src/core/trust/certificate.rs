@@ -57,7 +57,7 @@ impl CaCertificate {
 
 /// Parse a bundle, each of whose certificates must be valid: a program that cannot read one refuses the whole file.
 pub fn parse_bundle(bytes: &[u8]) -> Result<Vec<CaCertificate>, BundleError> {
-    let blocks = blocks(bytes)?;
+    let blocks = der_blocks(bytes)?;
     let certificates = blocks.into_iter().enumerate();
     certificates
         .map(|(index, der)| CaCertificate::of_der(der).ok_or(BundleError::BadCertificate(index + 1)))
@@ -66,7 +66,7 @@ pub fn parse_bundle(bytes: &[u8]) -> Result<Vec<CaCertificate>, BundleError> {
 
 /// Parse a bundle and leave out certificates that are not valid; also return the number of these.
 pub fn parse_valid(bytes: &[u8]) -> Result<(Vec<CaCertificate>, usize), BundleError> {
-    let blocks = blocks(bytes)?;
+    let blocks = der_blocks(bytes)?;
     let total = blocks.len();
     let valid: Vec<_> = blocks.into_iter().filter_map(CaCertificate::of_der).collect();
     if valid.is_empty() {
@@ -76,7 +76,8 @@ pub fn parse_valid(bytes: &[u8]) -> Result<(Vec<CaCertificate>, usize), BundleEr
     Ok((valid, invalid))
 }
 
-fn blocks(bytes: &[u8]) -> Result<Vec<Vec<u8>>, BundleError> {
+/// Return the certificates of a bundle in DER, unparsed.
+pub fn der_blocks(bytes: &[u8]) -> Result<Vec<Vec<u8>>, BundleError> {
     let blocks = pem::parse_many(bytes).map_err(|error| BundleError::Malformed(error.to_string()))?;
     let certificates = blocks.into_iter().filter(|block| block.tag() == LABEL).map(Pem::into_contents);
     let certificates: Vec<_> = certificates.collect();

@@ -57,6 +57,13 @@ impl TrustVersion {
     }
 }
 
+/// Decode base64, of one line or several; `None` if the text is none.
+#[must_use]
+pub fn from_base64(text: &str) -> Option<ByteString> {
+    let line: String = text.split_whitespace().collect();
+    serde_json::from_value(serde_json::Value::String(line)).ok()
+}
+
 /// Shows sizes only: a pull secret is among the fields.
 impl std::fmt::Debug for TrustFields {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

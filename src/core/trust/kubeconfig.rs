@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::certificate;
 use super::certificate::CaCertificate;
+use super::document::from_base64;
 use crate::core::config::document;
 
 /// Member of a cluster that holds the certificates.
@@ -82,10 +83,7 @@ fn current_cluster(kubeconfig: &Value) -> Option<usize> {
 
 /// Decode the certificates that a kubeconfig has. Those that are not valid count as missing.
 fn certificates(base64: &str) -> Result<Vec<CaCertificate>, KubeconfigFault> {
-    // A block of several lines is valid as well.
-    let base64: String = base64.split_whitespace().collect();
-    let bytes: ByteString =
-        serde_json::from_value(Value::String(base64)).map_err(|_| KubeconfigFault::NotBase64)?;
+    let bytes = from_base64(base64).ok_or(KubeconfigFault::NotBase64)?;
     Ok(certificate::parse_valid(&bytes.0).map(|(valid, _)| valid).unwrap_or_default())
 }
 

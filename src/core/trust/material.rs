@@ -5,14 +5,12 @@ use std::collections::BTreeMap;
 use super::certificate;
 use super::certificate::{BundleError, CaCertificate};
 use super::document::{RegistryBundle, TrustDocument};
-use crate::core::values::names::ManagedPath;
+use crate::core::values::names::{ManagedPath, NAME_MAX};
 use crate::core::values::paths::{CLOUD_CA, KUBELET_CA, MERGED_PULL_SECRET, REGISTRY_CAS};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// File name of a registry's certificates in its directory.
 const REGISTRY_CA: &str = "ca.crt";
-/// Longest file name on a Linux file system, in bytes.
-const NAME_BYTES: usize = 255;
 
 /// Decoded trust material.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -164,7 +162,7 @@ fn unusable_name(name: &str) -> Option<&'static str> {
         "" | "." | ":" => Some("is not the name of a registry"),
         name if name.contains('/') => Some("has a `/`, which no registry's host and port has"),
         name if name.chars().any(char::is_control) => Some("has a control character"),
-        name if name.len() > NAME_BYTES => Some("is longer than 255 bytes"),
+        name if name.len() > NAME_MAX => Some("is longer than 255 bytes"),
         _ => None,
     }
 }

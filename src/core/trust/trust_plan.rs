@@ -65,7 +65,7 @@ pub struct TrustPlan {
     pub left_out: Vec<String>,
 }
 
-/// Plan the files with fixed paths, which programs read anew by themselves. Fails with all obstacles on the disk.
+/// Plan the files with fixed paths, whose changes programs notice by themselves. Fails with all obstacles on the disk.
 pub fn plan_files(material: &TrustMaterial, facts: &TrustFacts) -> Result<TrustPlan, Vec<String>> {
     let mut planning = Planning::of(facts);
     planning.left_out.clone_from(&material.left_out);

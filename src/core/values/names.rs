@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Longest file name on a Linux file system, in bytes.
-const NAME_MAX: usize = 255;
+pub(crate) const NAME_MAX: usize = 255;
 /// Longest path that a system call accepts, in bytes, with its terminating NUL.
 const PATH_MAX: usize = 4096;
 /// Deepest managed path, in components; bounded because every parent directory is opened and checked.

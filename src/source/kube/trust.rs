@@ -95,46 +95,36 @@ impl TrustSource {
 
     /// Report trust material. The CA of an API server that rotates may not be there yet; the rest does not wait for it.
     async fn deliver(&mut self, trust: ControllerTrust) {
-        let server_ca = if trust.version.is_rotating() {
-            match self.cluster.server_ca().await {
-                Ok(bundle) => Ok(Some(bundle)),
-                Err(error) => {
-                    self.report(&error);
-                    self.completing.fail_until(class_of(&error), &error);
-                    Err(())
-                }
-            }
-        } else {
-            Ok(None)
-        };
-        let is_complete = server_ca.is_ok();
-        let ControllerTrust { version, fields } = trust.clone();
-        let document = TrustDocument { fields, server_ca: server_ca.unwrap_or_default() };
+        let ControllerTrust { version, fields } = trust;
+        let server_ca =
+            if version.is_rotating() { self.cluster.server_ca().await.map(Some) } else { Ok(None) };
+        let (server_ca, missing) =
+            server_ca.map_or_else(|error| (None, Some(error)), |bundle| (bundle, None));
+        let document = TrustDocument { fields, server_ca };
         let bytes = serde_json::to_vec(&document).expect("all keys of the document are strings");
-        let mut file = MemoryFile::create("trust");
-        let written = file
-            .as_mut()
-            .map_err(|error| chain(error))
-            .and_then(|file| file.append(&bytes).map_err(|error| chain(&error)));
-        let (Ok(file), Ok(())) = (file, written.clone()) else {
-            let error =
-                ClusterError::NoMemory(format!("trust material: {}", written.err().unwrap_or_default()));
-            self.report(&error);
-            self.completing.fail_until(RetryClass::Repair, &error);
-            self.incomplete = Some(trust);
+        let failure = match MemoryFile::of("trust", &bytes) {
+            Ok(file) => {
+                self.send(SourceEvent::TrustChanged(TrustDelivery {
+                    version: missing.is_none().then(|| version.clone()),
+                    digest: ContentDigest::of(&bytes),
+                    document: Arc::new(FetchedConfig { document: Some(file), policy: None }),
+                }));
+                missing
+            }
+            Err(error) => Some(ClusterError::NoMemory(format!("trust material: {}", chain(&error)))),
+        };
+        let Some(error) = failure else {
+            (self.error, self.completing) = (None, RetryTimer::default());
             return;
         };
-        self.incomplete = (!is_complete).then_some(trust);
-        if is_complete {
-            (self.error, self.completing) = (None, RetryTimer::default());
-        }
-        let delivery = TrustDelivery {
-            version: is_complete.then_some(version),
-            digest: ContentDigest::of(&bytes),
-            document: Arc::new(FetchedConfig { document: Some(file), policy: None }),
-        };
+        self.report(&error);
+        self.completing.fail_until(class_of(&error), &error);
+        self.incomplete = Some(ControllerTrust { version, fields: document.fields });
+    }
+
+    fn send(&self, event: SourceEvent) {
         // The receiver is gone only when the daemon stops.
-        drop(self.events.send(SourceEvent::TrustChanged(delivery)));
+        drop(self.events.send(event));
     }
 
     /// Report the error, and log it once. The next request has a new connection, with the certificates of then.
@@ -147,20 +137,25 @@ impl TrustSource {
         if error.is_about_the_connection() {
             self.cluster.reader.forget_client();
         }
-        let event = match error {
-            error if error.is_of_the_connection() => {
-                SourceEvent::ConnectionFailed { is_untrusted: error.is_about_a_certificate() }
+        match error {
+            error if error.has_no_answer() => {
+                let is_untrusted = error.is_about_a_certificate();
+                self.send(SourceEvent::ConnectionFailed { is_untrusted });
             }
-            // A cluster without the object gives nothing, or not yet.
-            ClusterError::NotFound(_) => return,
-            _ => SourceEvent::TrustUnavailable(DaemonProblem { class: ProblemClass::Transient, reason }),
-        };
-        // The receiver is gone only when the daemon stops.
-        drop(self.events.send(event));
+            // A cluster without the object gives nothing, or not yet; a busy one answers later.
+            ClusterError::NotFound(_) | ClusterError::Busy(_) => {}
+            _ => self.send(SourceEvent::TrustUnavailable(DaemonProblem {
+                class: ProblemClass::Transient,
+                reason,
+            })),
+        }
     }
 }
 
-/// Return what another attempt needs: permissions do not come by themselves.
+/// Return what another attempt needs: permissions and memory do not come by themselves.
 fn class_of(error: &ClusterError) -> RetryClass {
-    if matches!(error, ClusterError::Denied(_)) { RetryClass::Repair } else { RetryClass::Time }
+    match error {
+        ClusterError::Denied(_) | ClusterError::NoMemory(_) => RetryClass::Repair,
+        _ => RetryClass::Time,
+    }
 }

@@ -54,19 +54,17 @@ pub fn apply(
     let managed = current.host().map(managed_files::written_paths).unwrap_or_default();
     let managed = managed.into_iter().filter(|path| !profile.keeps_local_content(path)).collect();
     let change = TrustChange { root, services, current, managed };
-    let parts = [change.files(&material), change.registries(&material), change.rotation(&material)];
-    let mut applied =
-        AppliedTrust { changed: Vec::new(), left_out: Vec::new(), kubelet: KubeletRestart::Unneeded };
-    for part in parts {
-        let (plan, kubelet) = part?;
+    let files = change.files(&material);
+    let registries = change.registries(&material);
+    let rotation = change.rotation(&material);
+    let (mut changed, mut left_out) = (Vec::new(), Vec::new());
+    let (files, registries, (rotation, kubelet)) = (files?, registries?, rotation?);
+    for plan in [files, registries, rotation] {
         let files = plan.steps.iter().filter(|step| !step.is_of_directory());
-        applied.changed.extend(files.map(|step| step.path().clone()));
-        applied.left_out.extend(plan.left_out);
-        if kubelet != KubeletRestart::Unneeded {
-            applied.kubelet = kubelet;
-        }
+        changed.extend(files.map(|step| step.path().clone()));
+        left_out.extend(plan.left_out);
     }
-    Ok(applied)
+    Ok(AppliedTrust { changed, left_out, kubelet })
 }
 
 /// Change of a host's trust material, in parts.
@@ -78,28 +76,25 @@ struct TrustChange<'a> {
     managed: BTreeSet<ManagedPath>,
 }
 
-/// Applied part, and the restart of the kubelet that it needs.
-type AppliedPart = Result<(TrustPlan, KubeletRestart), TransactionError>;
-
 impl TrustChange<'_> {
-    fn files(&self, material: &TrustMaterial) -> AppliedPart {
-        let facts = self.observe(&material.files.keys().cloned().collect())?;
-        let plan = trust_plan::plan_files(material, &facts).map_err(TrustMaterialError::Obstructed)?;
+    fn files(&self, material: &TrustMaterial) -> Result<TrustPlan, TransactionError> {
+        let paths = material.files.keys().cloned().collect();
+        let plan = self.plan(&paths, |facts| trust_plan::plan_files(material, facts))?;
         self.carry_out(&plan.steps, &[])?;
-        Ok((plan, KubeletRestart::Unneeded))
+        Ok(plan)
     }
 
-    fn registries(&self, material: &TrustMaterial) -> AppliedPart {
-        let facts = self.observe(&facts::registry_paths(self.root.as_root(), material)?)?;
-        let plan = trust_plan::plan_registries(material, &facts).map_err(TrustMaterialError::Obstructed)?;
+    fn registries(&self, material: &TrustMaterial) -> Result<TrustPlan, TransactionError> {
+        let paths = facts::registry_paths(self.root.as_root(), material)?;
+        let plan = self.plan(&paths, |facts| trust_plan::plan_registries(material, facts))?;
         self.carry_out(&plan.steps, &[])?;
-        Ok((plan, KubeletRestart::Unneeded))
+        Ok(plan)
     }
 
-    fn rotation(&self, material: &TrustMaterial) -> AppliedPart {
-        let facts = self.observe(&[KUBECONFIG, KUBELET_KUBECONFIG].map(ManagedPath::constant).into())?;
-        let plan = trust_plan::plan_rotation(&material.server_ca, &facts);
-        let (plan, kubelet) = plan.map_err(TrustMaterialError::Obstructed)?;
+    fn rotation(&self, material: &TrustMaterial) -> Result<(TrustPlan, KubeletRestart), TransactionError> {
+        let paths = [KUBECONFIG, KUBELET_KUBECONFIG].map(ManagedPath::constant).into();
+        let (plan, kubelet) =
+            self.plan(&paths, |facts| trust_plan::plan_rotation(&material.server_ca, facts))?;
         let root = self.root.as_root();
         match kubelet {
             KubeletRestart::Unneeded => self.carry_out(&plan.steps, &[])?,
@@ -116,8 +111,14 @@ impl TrustChange<'_> {
         Ok((plan, kubelet))
     }
 
-    fn observe(&self, paths: &BTreeSet<ManagedPath>) -> Result<TrustFacts, TransactionError> {
-        Ok(facts::observe(self.root.as_root(), paths, &self.managed)?)
+    /// Observe these paths and plan their change.
+    fn plan<T>(
+        &self,
+        paths: &BTreeSet<ManagedPath>,
+        plan: impl FnOnce(&TrustFacts) -> Result<T, Vec<String>>,
+    ) -> Result<T, TransactionError> {
+        let facts = facts::observe(self.root.as_root(), paths, &self.managed)?;
+        Ok(plan(&facts).map_err(TrustMaterialError::Obstructed)?)
     }
 
     /// Carry out steps as one journaled change, which leaves the generation as it is.

@@ -51,12 +51,7 @@ fn update_succeeds_with_a_slow_api_server() {
 #[test]
 fn drained_node_is_not_rebooted_while_the_api_server_is_silent() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(full_config("two").json());
-    let mut agent = cluster.start_agent(&host);
-    agent.wait_for_line("Done rendered-one");
-    cluster.controller.answer(Answers::Never);
-    cluster.set_desired_config("rendered-two");
-    agent.wait_for_line("Draining rendered-two");
+    let mut agent = cluster.start_agent_that_drains(&host);
     cluster.proxy.fail(Fault::Silence);
     // The drain ends and the desired config is reset while the daemon cannot see either.
     cluster.controller.answer(Answers::Promptly);

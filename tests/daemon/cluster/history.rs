@@ -278,13 +278,8 @@ fn drift_and_its_end_are_published() {
 #[test]
 fn new_desired_config_during_a_drain_is_applied() {
     let (host, cluster) = Cluster::with_node_on("one");
-    cluster.render(full_config("two").json());
     cluster.render(full_config("three").json());
-    let mut agent = cluster.start_agent(&host);
-    agent.wait_for_line("Done rendered-one");
-    cluster.controller.answer(Answers::Never);
-    cluster.set_desired_config("rendered-two");
-    agent.wait_for_line("Draining rendered-two");
+    let mut agent = cluster.start_agent_that_drains(&host);
     cluster.set_desired_config("rendered-three");
     agent.wait_for_line("Draining rendered-three");
     cluster.controller.answer(Answers::Twice);

@@ -7,14 +7,14 @@ use std::time::Instant;
 
 use serde_json::{Value, json};
 use testbed::agent::{Agent, LONGEST_WAIT};
-use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
-use testbed::control_plane::trust::{base64, bundle};
+use testbed::control_plane::trust::{base64, bundle, kubeconfig};
 use testbed::control_plane::{Answers, Cluster};
 use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
 
 /// Reads of a registry's certificates by another process than the writer.
 const READS: usize = 10_000;
+const KUBELET: &str = "kubelet.service";
 const KUBELET_CA: &str = "kubernetes/kubelet-ca.crt";
 const PULL_SECRET: &str = "mco/internal-registry-pull-secret.json";
 
@@ -88,12 +88,7 @@ fn version_is_annotated_once_the_trust_material_is_applied() {
 #[test]
 fn trust_material_waits_neither_for_a_drain_nor_for_a_boot() {
     let (host, cluster) = node_with(&fields(&["kubelet-1"], &[]));
-    cluster.render(full_config("two").json());
-    let mut agent = cluster.start_agent(&host);
-    agent.wait_for_line("Done rendered-one");
-    cluster.controller.answer(Answers::Never);
-    cluster.set_desired_config("rendered-two");
-    agent.wait_for_line("Draining rendered-two");
+    let mut agent = cluster.start_agent_that_drains(&host);
     let version = cluster.patch_trust(&json!({"spec": fields(&["kubelet-2"], &[])}));
     cluster.wait_for_trust(&version);
     assert_eq!(host.read_etc(KUBELET_CA), Some(bundle(&["kubelet-2"])));
@@ -132,16 +127,6 @@ fn unusable_trust_material_degrades_the_node_and_replaces_nothing() {
     assert_eq!(host.read_etc(KUBELET_CA), Some(bundle(&["kubelet-2"])));
 }
 
-/// Kubeconfig with this CA of the API server.
-fn kubeconfig(authority: &str) -> String {
-    format!(
-        "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {}\n    server: https://api:6443\n  \
-         name: local\ncontexts:\n- context: {{cluster: local, user: kubelet}}\n  name: kubelet\n\
-         current-context: kubelet\nusers:\n- name: kubelet\n  user: {{token: very-secret}}\n",
-        base64(authority).as_str().unwrap()
-    )
-}
-
 /// Host whose kubeconfigs have the CA `server-1`, its cluster, the daemon, and the systemd that it calls.
 fn rotating_node() -> (Host, Cluster, Agent, FakeSystemd) {
     let (host, cluster) = node_with(&fields(&["kubelet-1"], &[]));
@@ -149,18 +134,13 @@ fn rotating_node() -> (Host, Cluster, Agent, FakeSystemd) {
     host.write_etc("kubernetes/kubeconfig", &text);
     fs::write(host.var("lib/kubelet/kubeconfig"), text).unwrap();
     let mut agent = cluster.start_agent(&host);
-    let job = vec![Reaction::Job(1), Reaction::Removed(1, "done")];
-    let systemd = agent.start_systemd(Script { job, ..Script::default() });
+    let systemd = agent.start_systemd(Script::of_success());
     agent.wait_for_line("Done rendered-one");
     (host, cluster, agent, systemd)
 }
 
 fn kubeconfigs(host: &Host) -> [Option<String>; 2] {
     [host.read_etc("kubernetes/kubeconfig"), host.read_var("lib/kubelet/kubeconfig")]
-}
-
-fn restarts(systemd: &FakeSystemd) -> usize {
-    systemd.calls().iter().filter(|call| *call == "RestartUnit kubelet.service replace").count()
 }
 
 #[test]
@@ -185,11 +165,11 @@ fn rotation_restarts_the_kubelet_before_it_is_reported() {
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&host.etc("kubernetes/kubeconfig")), 0o600);
     assert_eq!(mode(&host.var("lib/kubelet/kubeconfig")), 0o600);
-    assert_eq!(restarts(&systemd), 1);
+    assert_eq!(systemd.restarts(KUBELET), 1);
     // The operator ends the rotation once all nodes have reported it.
     cluster.set_rotation("false");
     cluster.wait_for_write("lastObservedServerCAAnnotation=false");
-    assert_eq!(restarts(&systemd), 1);
+    assert_eq!(systemd.restarts(KUBELET), 1);
     assert!(!agent.output().contains("very-secret"));
 }
 
@@ -201,16 +181,15 @@ fn rotation_of_a_deferred_signer_restarts_the_kubelet_later() {
     cluster.set_rotation("true");
     cluster.wait_for_write("lastObservedServerCAAnnotation=true");
     assert_eq!(kubeconfigs(&host), [Some(kubeconfig(&with_lb)), Some(kubeconfig(&with_lb))]);
-    assert_eq!(restarts(&systemd), 0);
+    assert_eq!(systemd.restarts(KUBELET), 0);
     drop((agent, systemd));
     // As if 12 hours had passed.
     let record = host.path("run/flameholder/kubelet-restart.json");
     fs::write(&record, "{\"due\":0}").unwrap();
     let mut agent = cluster.start_agent(&host);
-    let job = vec![Reaction::Job(1), Reaction::Removed(1, "done")];
-    let systemd = agent.start_systemd(Script { job, ..Script::default() });
+    let systemd = agent.start_systemd(Script::of_success());
     agent.wait_for_line("restarted the kubelet");
-    assert_eq!(restarts(&systemd), 1);
+    assert_eq!(systemd.restarts(KUBELET), 1);
     assert!(!record.exists());
 }
 

@@ -72,8 +72,8 @@ impl Lifecycle {
             (_, DaemonEvent::TrustApplied(version)) => self.trust_applied(version),
             (_, DaemonEvent::TrustFailed(failure)) => Self { trust_failure: Some(failure), ..self }.stay(),
             (_, DaemonEvent::KubeletRestarted) => {
-                let trust_failure = self.trust_failure.clone().filter(|failure| !failure.is_of_restart);
-                Self { trust_failure, ..self }.stay()
+                Self { trust_failure: self.trust_failure.filter(|failure| !failure.is_of_restart), ..self }
+                    .stay()
             }
             _ => self.stay(),
         }
@@ -109,8 +109,8 @@ impl Lifecycle {
 
     /// Take trust material for applied. It changes no phase: updates depend on it no more than it on them.
     fn trust_applied(self, version: Option<TrustVersion>) -> Step {
-        let trust = version.or_else(|| self.trust.clone());
-        let trust_failure = self.trust_failure.clone().filter(|failure| failure.is_of_restart);
+        let trust = version.or(self.trust);
+        let trust_failure = self.trust_failure.filter(|failure| failure.is_of_restart);
         Self { trust, trust_failure, ..self }.stay()
     }
 

@@ -27,11 +27,10 @@ pub fn is_at_work(phase: &DaemonPhase) -> bool {
 #[must_use]
 pub fn node_state(lifecycle: &Lifecycle, published: &str) -> Option<(&'static str, Option<String>)> {
     let phase = &lifecycle.phase;
-    let trust_failure = lifecycle.trust_failure.as_ref().filter(|failure| failure.is_reported());
     if let Some((state, reason)) = degraded_state(lifecycle) {
         return Some((state, Some(reason)));
     }
-    if let Some(failure) = trust_failure {
+    if let Some(failure) = lifecycle.trust_failure.as_ref().filter(|failure| failure.is_reported()) {
         return Some((DEGRADED, Some(failure.problem.reason.clone())));
     }
     if *phase == DaemonPhase::Done {

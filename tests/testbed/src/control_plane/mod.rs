@@ -175,6 +175,17 @@ impl Cluster {
         self.start_agent_with_logind(host, Script::default())
     }
 
+    /// Start the daemon of a node on `rendered-one`, and let it wait for the drain for `rendered-two`.
+    pub fn start_agent_that_drains(&self, host: &Host) -> Agent {
+        self.render(full_config("two").json());
+        let mut agent = self.start_agent(host);
+        agent.wait_for_line("Done rendered-one");
+        self.controller.answer(Answers::Never);
+        self.set_desired_config("rendered-two");
+        agent.wait_for_line("Draining rendered-two");
+        agent
+    }
+
     /// Introduce the host and start the daemon with a logind that follows `script`.
     pub fn start_agent_with_logind(&self, host: &Host, script: Script) -> Agent {
         self.introduce(host);

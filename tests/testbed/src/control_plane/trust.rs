@@ -23,6 +23,16 @@ pub fn base64(contents: &str) -> Value {
     serde_json::to_value(ByteString(contents.as_bytes().to_vec())).unwrap()
 }
 
+/// Kubeconfig of a node with this CA of the API server.
+pub fn kubeconfig(authority: &str) -> String {
+    format!(
+        "apiVersion: v1\nclusters:\n- cluster:\n    certificate-authority-data: {}\n    server: https://api:6443\n  \
+         name: local\ncontexts:\n- context: {{cluster: local, user: kubelet}}\n  name: kubelet\n\
+         current-context: kubelet\nusers:\n- name: kubelet\n  user: {{token: very-secret}}\n",
+        base64(authority).as_str().unwrap()
+    )
+}
+
 impl Cluster {
     /// Create the ControllerConfig with these fields of its `spec`, and remove the CA of the API server.
     pub fn create_trust(&self, fields: &Value) {

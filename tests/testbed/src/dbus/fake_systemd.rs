@@ -42,6 +42,13 @@ pub struct Script {
     pub properties: BTreeMap<(&'static str, &'static str), &'static str>,
 }
 
+impl Script {
+    /// Let every job succeed.
+    pub fn of_success() -> Self {
+        Self { job: vec![Reaction::Job(1), Reaction::Removed(1, "done")], ..Self::default() }
+    }
+}
+
 /// Scripted systemd that runs until the bus ends or this value is dropped.
 #[derive(Debug)]
 pub struct FakeSystemd {
@@ -56,6 +63,12 @@ impl FakeSystemd {
         let (seen, at) = (Arc::clone(&calls), address.to_owned());
         let handler = |connection| Handler { connection, address: at, script, calls: seen };
         Self { calls, _owner: Owner::start(address, NAME, handler) }
+    }
+
+    /// Number of restarts of this unit that were requested.
+    pub fn restarts(&self, unit: &str) -> usize {
+        let request = format!("RestartUnit {unit} replace");
+        self.calls().iter().filter(|call| **call == request).count()
     }
 
     /// Methods of the manager that were called, with their arguments.
