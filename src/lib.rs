@@ -2,7 +2,7 @@
 //!
 //! A change goes through the crate in one direction:
 //!
-//! 1. [`source`] and [`cluster`] deliver the bytes of the desired config; [`core::config`] decodes them.
+//! 1. [`source`], [`cluster`] and [`https`] deliver the bytes of the desired config; [`core::config`] decodes them.
 //! 2. [`core::plan`] decides from current config, desired config and the observed tree; [`transaction::plan`]
 //!    does the observing. Nothing is written.
 //! 3. [`transaction::update`] stages a deployment through [`os`] (libostree or rpm-ostreed), or prepares a live
@@ -21,6 +21,7 @@ pub mod core;
 pub mod daemon;
 pub mod firstboot;
 pub mod host;
+pub mod https;
 pub mod os;
 pub mod report;
 pub mod source;

@@ -10,6 +10,7 @@ use crate::core::values::image::ImageRefError;
 use crate::core::values::refusal::RefusalList;
 use crate::daemon::DaemonError;
 use crate::host::HostError;
+use crate::https::HttpsError;
 use crate::os::OsError;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
@@ -34,7 +35,7 @@ pub enum CliError {
         "the daemon of this host follows {origin}, which desires {desired}: change it there; with --override-source this command goes on, and the daemon may apply {desired} again"
     )]
     FollowsSource {
-        /// Source of the daemon: `kube` or `dir:PATH`.
+        /// Source of the daemon: `kube`, `dir:PATH` or a URL.
         origin: String,
         desired: ConfigName,
     },
@@ -75,6 +76,9 @@ pub enum CliError {
     /// Standard output is closed or full.
     #[error("writing the result to standard output")]
     Output(#[source] std::io::Error),
+    /// The desired config cannot be fetched from its server.
+    #[error(transparent)]
+    Https(#[from] HttpsError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     #[error(transparent)]
@@ -119,6 +123,7 @@ impl CliError {
             | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => {
                 ExitCode::from(TRY_AGAIN)
             }
+            Self::Https(error) if error.is_transient() => ExitCode::from(TRY_AGAIN),
             Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),
             Self::Daemon(DaemonError::Lock(error)) if error.is_busy() => ExitCode::from(TRY_AGAIN),
             _ => ExitCode::FAILURE,

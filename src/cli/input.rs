@@ -8,9 +8,11 @@ use serde::Serialize;
 
 use crate::cli::CliError;
 use crate::cli::output::terminal::{say, write_out};
+use crate::cli::server_access::ServerAccessArgs;
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::{document, machine_config};
+use crate::core::config::settings::server_url::is_url;
 use crate::core::plan::plain_ignition;
+use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject};
 use crate::core::values::foreign_text::escaped_json;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
@@ -21,25 +23,37 @@ use crate::transaction::state::current::DecodedConfig;
 /// Characters that a note shows of an Ignition version.
 const SHOWN_VERSION: usize = 16;
 
-/// Read and parse a MachineConfig, or an Ignition config in place of one. An Ignition config, unknown keys, and a
-/// size that a cluster cannot store, are pointed out on standard error.
-pub(crate) fn load_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
-    load_parsed(file, DecodedConfig::decode)
+/// Read and parse the desired config: a MachineConfig, or an Ignition config in place of one, in a file or on a server.
+/// An Ignition config, unknown keys, and a size that a cluster cannot store, are pointed out on standard error.
+pub(crate) fn load_configuration(file: &Path, access: &ServerAccessArgs) -> Result<DecodedConfig, CliError> {
+    match file.to_str().filter(|name| is_url(name)) {
+        Some(url) => {
+            let stem = url.rsplit('/').next().filter(|element| !element.contains('.'));
+            decoded(&access.fetch(url)?, url, plain_ignition::stem_of(stem), DecodedConfig::decode)
+        }
+        None => load_file(file, DecodedConfig::decode),
+    }
 }
 
-/// Read and parse a MachineConfig like [`load_configuration`], one that was applied already.
+/// Read and parse a MachineConfig like [`load_configuration`] from a file, one that was applied already.
 pub(crate) fn load_applied_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
-    load_parsed(file, DecodedConfig::decode_applied)
+    load_file(file, DecodedConfig::decode_applied)
 }
 
-fn load_parsed(
-    file: &Path,
-    decode: fn(MachineConfig) -> Result<DecodedConfig, RefusalList>,
-) -> Result<DecodedConfig, CliError> {
-    let bytes = load_document(file)?;
-    let shown = display_name(file);
-    let configuration = parse_object(&bytes, &shown).and_then(decode);
-    let configuration = configuration.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+/// Checks of a config, which one that was applied already need not all pass.
+type ConfigDecoder = fn(MachineConfig) -> Result<DecodedConfig, RefusalList>;
+
+fn load_file(file: &Path, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
+    decoded(&load_document(file)?, &display_name(file), plain_ignition::DEFAULT_STEM, decode)
+}
+
+fn decoded(bytes: &[u8], shown: &str, stem: &str, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
+    let refused = |source| CliError::Refused { file: shown.to_owned(), source };
+    let ReceivedObject { config, ignition } = plain_ignition::parse(bytes, stem).map_err(refused)?;
+    if let Some(origin) = ignition {
+        point_out(&origin, &config, shown);
+    }
+    let configuration = decode(config).map_err(refused)?;
     for key in &configuration.object.ignition.unused {
         say(&format!("warning: {shown}: {key} is unknown to its Ignition version and has no effect"));
     }
@@ -52,26 +66,19 @@ fn load_parsed(
     Ok(configuration)
 }
 
-/// Parse a MachineConfig, or the one that stands for an Ignition config, which is pointed out.
-fn parse_object(bytes: &[u8], shown: &str) -> Result<MachineConfig, RefusalList> {
-    let document = document::parse(bytes)?;
-    let Some(version) = plain_ignition::version(&document) else {
-        return machine_config::parse_document(document);
-    };
+/// Point out that an Ignition config takes the place of a MachineConfig, and what of it is not applied.
+fn point_out(origin: &IgnitionOrigin, config: &MachineConfig, shown: &str) {
+    let IgnitionOrigin { version, left_out, is_served } = origin;
+    let version: String = version.chars().take(SHOWN_VERSION).filter(|c| !c.is_control()).collect();
     say(&format!(
-        "note: {shown} is an Ignition config (version {}), not a MachineConfig; it is taken as the spec.config of one",
-        version.chars().take(SHOWN_VERSION).filter(|c| !c.is_control()).collect::<String>()
+        "note: {shown} is an Ignition config (version {version}), not a MachineConfig; it is taken as the spec.config of one"
     ));
-    let carrier = plain_ignition::carrier(document)?;
-    // From its text, because the recorded form has to be readable too.
-    let object = machine_config::parse(carrier.document.to_string().as_bytes())?;
-    if carrier.is_served {
-        say(&format!("note: {shown} comes from a config server: its MachineConfig {} is taken", object.name));
+    if *is_served {
+        say(&format!("note: {shown} comes from a config server: its MachineConfig {} is taken", config.name));
     }
-    for name in &carrier.left_out {
+    for name in left_out {
         say(&format!("warning: {shown}: {name} is of use to Ignition only, and is not applied"));
     }
-    Ok(object)
 }
 
 /// Return the name of an input in messages.
@@ -83,8 +90,9 @@ fn display_name(file: &Path) -> String {
 /// it.
 pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Input { file: display_name(file), source };
-    if file.to_str().is_some_and(|name| name.starts_with("https://") || name.starts_with("http://")) {
-        let reason = "URLs are not supported; save the document, and give the file or `-` for standard input";
+    if file.to_str().is_some_and(is_url) {
+        let reason =
+            "only `--desired` takes a URL; save the document, and give the file or `-` for standard input";
         return Err(CliError::Usage(format!("{}: {reason}", file.display())));
     }
     let mut bytes = Vec::new();

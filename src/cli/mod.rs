@@ -7,6 +7,7 @@ mod input;
 mod inspect;
 mod os_backend;
 mod output;
+mod server_access;
 mod session;
 mod systemd;
 

@@ -39,6 +39,11 @@ impl MemoryFile {
         Ok(())
     }
 
+    /// Return another handle to the same content, which stays until both are dropped.
+    pub fn share(&self) -> io::Result<Self> {
+        Ok(Self { file: self.file.try_clone()?, length: self.length })
+    }
+
     /// Return the length in bytes.
     #[must_use]
     pub fn length(&self) -> usize {

@@ -1,6 +1,8 @@
-//! Sources of the desired config: a cluster ([`kube`]) or a directory ([`directory`]). A source reports each
-//! change of the desired config, fetches configs and publishes the daemon's phase.
+//! Sources of the desired config: a cluster ([`kube`]), a directory ([`directory`]) or a config server
+//! ([`config_server`]). A source reports each change of the desired config, fetches configs and publishes the daemon's
+//! phase.
 
+pub mod config_server;
 pub mod directory;
 pub mod kube;
 

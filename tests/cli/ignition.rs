@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use testbed::model::document::{data_url, file, machine_config, with_files};
+use testbed::model::document::{config_server_answer, file, machine_config, with_files};
 use testbed::model::refused::assert_all_refused;
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
@@ -73,30 +73,12 @@ fn kernel_arguments_are_part_of_the_plan() {
     assert!(plan.stdout.contains("nosmt systemd.unified_cgroup_hierarchy=1"), "{}", plan.stdout);
 }
 
-/// Answer of a config server for `config`: its Ignition config, with the files that it appends. The part for the
-/// first boot has this name.
-fn answer(config: &Value, name: &str) -> Value {
-    let mut encapsulated = config.clone();
-    encapsulated["metadata"]["name"] = json!(name);
-    encapsulated["spec"]["config"] = json!({"ignition": {"version": "3.4.0"}});
-    let mut ignition = config["spec"]["config"].clone();
-    let appended = |path: &str, text: &str| json!({"path": path, "mode": 420, "overwrite": true, "contents": {"source": data_url(text.as_bytes())}});
-    let files = ignition["storage"]["files"].as_array_mut().unwrap();
-    files.extend([
-        appended("/etc/machine-config-daemon/node-annotations.json", "{}"),
-        appended("/etc/kubernetes/kubeconfig", "token: bootstrap-secret"),
-        appended("/etc/mcs-machine-config-content.json", &config.to_string()),
-        appended("/etc/ignition-machine-config-encapsulated.json", &encapsulated.to_string()),
-    ]);
-    ignition
-}
-
 #[test]
 fn answer_of_a_config_server_is_taken_as_on_the_first_boot() {
     let directory = tempfile::tempdir().unwrap();
     let mut config = with_files("rendered-worker-0a1b", &[file("/etc/app.conf", "served")]);
     config["spec"]["kernelArguments"] = json!(["loglevel=6"]);
-    let served = written(&directory, "answer.ign", &answer(&config, "rendered-worker-0a1b"));
+    let served = written(&directory, "answer.ign", &config_server_answer(&config, "rendered-worker-0a1b"));
     let tree = Tree::new();
     let outcome = on(&tree, "plan", &[], &served);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
@@ -173,7 +155,7 @@ fn what_only_ignition_does_is_refused_by_name() {
         ("another object of Kubernetes", kubernetes.into_bytes(), &["kind"]),
         (
             "an answer with parts of two configs",
-            answer(&with_files("rendered-a", &[]), "rendered-b").to_string().into_bytes(),
+            config_server_answer(&with_files("rendered-a", &[]), "rendered-b").to_string().into_bytes(),
             &["config rendered-b", "rendered-a"],
         ),
     ]);

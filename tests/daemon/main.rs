@@ -10,6 +10,7 @@
 
 mod agent_copies;
 mod cluster;
+mod config_server;
 mod deployment;
 mod directory;
 mod handover;

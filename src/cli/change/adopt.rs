@@ -26,7 +26,7 @@ pub(crate) struct AdoptArgs {
     /// Repair drift from the node's current config; without this option drift makes the command fail
     #[arg(long)]
     repair: bool,
-    /// Start the daemon with this source of the desired config: `kube` or `dir:PATH`; without it no daemon
+    /// Start the daemon with this source of the desired config: `kube`, `dir:PATH` or a URL; without it no daemon
     /// is started
     #[arg(long, value_name = "SOURCE")]
     source: Option<SourceName>,

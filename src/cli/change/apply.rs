@@ -9,6 +9,7 @@ use crate::cli::input::{load_configuration, open_to_change};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::print_text;
+use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::{Drift, Plan};
@@ -29,9 +30,12 @@ const LISTED: usize = 4;
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
     pub(crate) place: TargetArgs,
-    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input
-    #[arg(long, value_name = "FILE")]
+    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a
+    /// server, such as `https://HOST:22623/config/worker`
+    #[arg(long, value_name = "FILE|URL")]
     desired: PathBuf,
+    #[command(flatten)]
+    access: ServerAccessArgs,
     /// Deploy this OS image instead of the one that the config names
     #[arg(long, value_name = "REF", conflicts_with = "root")]
     os_image: Option<String>,
@@ -84,7 +88,7 @@ pub(crate) enum RebootMode {
 
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
-    let desired = load_configuration(&args.desired)?;
+    let desired = load_configuration(&args.desired, &args.access)?;
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => apply_to_tree(root, &desired, args),
         (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args),

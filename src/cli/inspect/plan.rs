@@ -10,6 +10,7 @@ use crate::cli::inspect::plan_text;
 use crate::cli::inspect::plan_text::PlanAudience;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::print_styled;
+use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs, session};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
@@ -34,9 +35,12 @@ pub(crate) struct PlanArgs {
     /// The current config, compared instead of the one that was applied last
     #[arg(long, value_name = "FILE")]
     current: Option<PathBuf>,
-    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input
-    #[arg(long, value_name = "FILE")]
+    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a
+    /// server, such as `https://HOST:22623/config/worker`
+    #[arg(long, value_name = "FILE|URL")]
     desired: PathBuf,
+    #[command(flatten)]
+    access: ServerAccessArgs,
     /// Plan with this OS image instead of the one that the config names
     #[arg(long, value_name = "REF", conflicts_with = "root")]
     os_image: Option<String>,
@@ -63,7 +67,7 @@ pub(crate) struct PlanArgs {
 
 pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     let show_contents = args.contents.are_shown()?;
-    let desired = load_configuration(&args.desired)?;
+    let desired = load_configuration(&args.desired, &args.access)?;
     let asked = args.current.as_deref().map(load_applied_configuration).transpose()?;
     let policy = load_policy(args)?;
     let (mut plan, current) = match (&args.place.root, &args.place.sysroot) {

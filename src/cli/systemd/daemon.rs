@@ -2,6 +2,7 @@
 //! (`flameholder-daemon.service`).
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::cli::os_backend::OsBackendArgs;
+use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::systemd::work;
 use crate::cli::{CliError, CommandOutcome, ProfileName, session};
 use crate::cluster::{ClusterClient, ClusterIdentity, RequestCounts};
 use crate::core::config::settings::Settings;
 use crate::core::config::settings::metrics::MetricsAddress;
+use crate::core::config::settings::server_access::ServerAccess;
 use crate::core::config::settings::source::SourceName;
 use crate::core::values::causes::chain;
 use crate::core::values::names::ManagedPath;
@@ -23,6 +26,8 @@ use crate::daemon;
 use crate::daemon::{DaemonError, DaemonSetup, WorkCommand};
 use crate::host::Root;
 use crate::host::facts::boot;
+use crate::https::DocumentRequest;
+use crate::source::config_server::ConfigServerSource;
 use crate::source::directory::DirectorySource;
 use crate::source::kube::KubeSource;
 use crate::source::{SourceCommand, SourceEvent};
@@ -36,7 +41,8 @@ const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 879
 
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
-    /// Source of the desired config: `kube`, or `dir:PATH`, a file or a directory of files
+    /// Source of the desired config: `kube`; `dir:PATH`, a file or a directory of files; or a document on a server, such as
+    /// `https://HOST:22623/config/worker`
     #[arg(long, value_name = "SOURCE", env = "FLAMEHOLDER_SOURCE")]
     source: Option<SourceName>,
     /// Kubeconfig for reading configs and policies and for writing the MachineConfigNode; default:
@@ -59,6 +65,11 @@ pub(crate) struct DaemonArgs {
     #[arg(long, value_enum, env = "FLAMEHOLDER_PROFILE")]
     profile: Option<ProfileName>,
     #[command(flatten)]
+    access: ServerAccessArgs,
+    /// Mean time in seconds between two requests to the server of a URL; default: 300
+    #[arg(long, value_name = "SECONDS", env = "FLAMEHOLDER_POLL_INTERVAL")]
+    poll_interval: Option<NonZeroU32>,
+    #[command(flatten)]
     os_backend: OsBackendArgs,
 }
 
@@ -72,12 +83,16 @@ struct DaemonOptions {
     namespace: String,
     metrics: Option<SocketAddr>,
     profile: Profile,
+    access: ServerAccess,
+    poll_interval: Duration,
     job_timeout: Duration,
 }
 
 impl DaemonOptions {
     fn of(args: &DaemonArgs, settings: Settings) -> Result<Self, CliError> {
         let Settings { source, metrics, limits, .. } = settings;
+        let poll_interval = args.poll_interval.map(|seconds| Duration::from_secs(seconds.get().into()));
+        let poll_interval = poll_interval.unwrap_or_else(|| source.poll_interval());
         let name = args.source.clone().or(source.desired).ok_or_else(|| {
             let reason = "no source of the desired config: name one with FLAMEHOLDER_SOURCE in \
                 /etc/flameholder/daemon.env, with `desired` in the table [source] of a fragment, or with --source";
@@ -92,6 +107,8 @@ impl DaemonOptions {
         let default_profile = if is_in_cluster { Profile::Mcd } else { Profile::Native };
         let metrics = args.metrics.or(metrics.address).map(MetricsAddress::listener);
         Ok(Self {
+            poll_interval,
+            access: args.access.or(source.access),
             node_kubeconfig: file(&args.node_kubeconfig, source.node_kubeconfig)
                 .unwrap_or_else(|| kubeconfig.clone()),
             kubeconfig,
@@ -150,10 +167,11 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
 }
 
 /// Load the settings. Where they cannot be used, a source that is named elsewhere can still bring a config that mends
-/// them: the daemon goes on with the defaults, and its jobs report the fault.
+/// them: the daemon goes on with the defaults, and its jobs report the fault. Not so with a server, which the defaults
+/// might trust though the settings do not.
 fn settings_of(root: &Root, args: &DaemonArgs) -> Result<Settings, CliError> {
     match settings::settings(root) {
-        Err(error) if args.source.is_some() => {
+        Err(error) if args.source.as_ref().is_some_and(|name| !matches!(name, SourceName::Server(_))) => {
             log::warn!(
                 "going on with the default settings until the daemon is started again: {error}",
                 error = chain(&error)
@@ -176,6 +194,15 @@ async fn run_source(
             Ok(()) => DaemonError::SourceEnded,
             Err(error) => DaemonError::Watch(error),
         },
+        SourceName::Server(url) => {
+            let request = DocumentRequest {
+                url: url.clone(),
+                access: options.access.clone(),
+                limit: DocumentRequest::LIMIT,
+            };
+            ConfigServerSource::new(request, options.poll_interval, events).run(commands).await;
+            DaemonError::SourceEnded
+        }
         SourceName::Kube => {
             KubeSource::new(options.cluster(requests), events).run(commands).await;
             DaemonError::SourceEnded

@@ -5,6 +5,8 @@ pub mod image;
 pub mod limits;
 pub mod metrics;
 pub mod reboot;
+pub mod server_access;
+pub mod server_url;
 pub mod source;
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -14,7 +14,7 @@ use crate::core::values::identifiers::ConfigName;
 pub struct DaemonReport {
     /// Process ID.
     pub pid: u32,
-    /// Source of the desired config, as `daemon --source` names it: `kube` or `dir:PATH`.
+    /// Source of the desired config, as `daemon --source` names it: `kube`, `dir:PATH` or a URL.
     #[serde(default)]
     pub source: Option<String>,
     /// Name of the daemon's phase (docs/development/lifecycle.md).

@@ -5,8 +5,9 @@ use serde_json::{Map, Value, json};
 
 use super::first_boot;
 use crate::core::config::contents::ContentsDecoder;
-use crate::core::config::ignition;
 use crate::core::config::ignition::newest;
+use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::{document, ignition, machine_config};
 use crate::core::values::paths::{CONTENT, ENCAPSULATED};
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::ContentDigest;
@@ -32,20 +33,60 @@ const WITHOUT_EFFECT: [&str; 3] = ["ignition.proxy", "ignition.security", "ignit
 /// Hexadecimal digits of the digest in the name of a config that has none.
 const NAME_DIGITS: usize = 32;
 
-/// MachineConfig that stands for an Ignition config.
+/// Beginning of the name of a config that has none, where nothing else names it.
+pub const DEFAULT_STEM: &str = "ignition";
+
+/// A MachineConfig as it was given, or in or from an Ignition config.
 #[derive(Debug)]
-pub struct CarrierConfig {
-    /// The object as a document.
-    pub document: Value,
+pub struct ReceivedObject {
+    pub config: MachineConfig,
+    /// The Ignition config; `None` where a MachineConfig was given.
+    pub ignition: Option<IgnitionOrigin>,
+}
+
+/// Ignition config in place of a MachineConfig.
+#[derive(Debug)]
+pub struct IgnitionOrigin {
+    pub version: String,
     /// Names of sections and files of the Ignition config that are not applied.
     pub left_out: Vec<String>,
     /// True if the object was found in the Ignition config, where a config server puts it.
     pub is_served: bool,
 }
 
-/// Return the version of an Ignition config; `None` for any other document.
+/// Parse a MachineConfig, or an Ignition config in place of one, whose name begins with `stem` if it has none.
+pub fn parse(bytes: &[u8], stem: &str) -> Result<ReceivedObject, RefusalList> {
+    let document = document::parse(bytes)?;
+    let Some(version) = version(&document).map(str::to_owned) else {
+        return Ok(ReceivedObject { config: machine_config::parse_document(document)?, ignition: None });
+    };
+    let CarrierConfig { document, left_out, is_served } = carrier(document, stem)?;
+    // From its text, because the recorded form has to be readable too.
+    let config = machine_config::parse(document.to_string().as_bytes())?;
+    Ok(ReceivedObject { config, ignition: Some(IgnitionOrigin { version, left_out, is_served }) })
+}
+
+/// Return `text` if a name can begin with it, else the default.
 #[must_use]
-pub fn version(document: &Value) -> Option<&str> {
+pub fn stem_of(text: Option<&str>) -> &str {
+    let is_plain = |text: &&str| {
+        let begins = text.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit());
+        begins && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
+    };
+    text.filter(is_plain).unwrap_or(DEFAULT_STEM)
+}
+
+/// MachineConfig that stands for an Ignition config.
+#[derive(Debug)]
+struct CarrierConfig {
+    /// The object as a document.
+    document: Value,
+    left_out: Vec<String>,
+    is_served: bool,
+}
+
+/// Return the version of an Ignition config; `None` for any other document.
+fn version(document: &Value) -> Option<&str> {
     let is_object = document.get("kind").is_some() || document.get("apiVersion").is_some();
     let version = document.get("ignition")?.get("version").and_then(Value::as_str);
     (!is_object).then_some(version.unwrap_or("unknown"))
@@ -54,8 +95,8 @@ pub fn version(document: &Value) -> Option<&str> {
 /// Return the MachineConfig that stands for the Ignition config `document`.
 ///
 /// The answer of a config server holds the MachineConfig as a file, which is taken as on the first boot of a
-/// machine. Any other config becomes the `spec.config` of an object that is named by its digest.
-pub fn carrier(document: Value) -> Result<CarrierConfig, RefusalList> {
+/// machine. Any other config becomes the `spec.config` of an object that is named by `stem` and its digest.
+fn carrier(document: Value, stem: &str) -> Result<CarrierConfig, RefusalList> {
     let parsed = ignition::parse(&document, "spec.config")?;
     let files = parsed.config.storage.and_then(|storage| storage.files).unwrap_or_default();
     if let (Some(encapsulated), Some(content)) = (contents(&files, ENCAPSULATED)?, contents(&files, CONTENT)?)
@@ -65,7 +106,7 @@ pub fn carrier(document: Value) -> Result<CarrierConfig, RefusalList> {
     refuse_work_of_ignition(&document)?;
     let left_out = WITHOUT_EFFECT.iter().filter(|section| is_filled(&document, section));
     let left_out = left_out.map(|section| format!("spec.config.{section}")).collect();
-    Ok(CarrierConfig { document: wrapped(document), left_out, is_served: false })
+    Ok(CarrierConfig { document: wrapped(document, stem), left_out, is_served: false })
 }
 
 /// Decode the contents of the file at `path`; `None` if the config has no such file.
@@ -120,10 +161,10 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Wrap the config. Kernel arguments move to where a MachineConfig has them.
-fn wrapped(mut document: Value) -> Value {
+fn wrapped(mut document: Value, stem: &str) -> Value {
     let digest = ContentDigest::of(document.to_string().as_bytes()).to_string();
     let digits = digest.rsplit(':').next().unwrap_or_default();
-    let name = format!("ignition-{}", digits.get(..NAME_DIGITS).unwrap_or(digits));
+    let name = format!("{stem}-{}", digits.get(..NAME_DIGITS).unwrap_or(digits));
     let mut spec = Map::new();
     let arguments = document.as_object_mut().and_then(|config| config.remove("kernelArguments"));
     if let Some(arguments) = arguments.and_then(|mut section| section.get_mut("shouldExist").map(Value::take))
@@ -144,7 +185,7 @@ mod tests {
     use super::*;
 
     fn refused(document: &Value) -> Vec<String> {
-        let refused = carrier(document.clone()).unwrap_err();
+        let refused = carrier(document.clone(), DEFAULT_STEM).unwrap_err();
         refused.as_slice().iter().map(|refusal| refusal.field.clone()).collect()
     }
 
@@ -195,7 +236,10 @@ mod tests {
                 [format!("spec.config.{section}")],
                 "{section}"
             );
-            assert!(carrier(config(version, section, Value::Null)).is_ok(), "{section} without a value");
+            assert!(
+                carrier(config(version, section, Value::Null), DEFAULT_STEM).is_ok(),
+                "{section} without a value"
+            );
         }
     }
 
@@ -203,15 +247,15 @@ mod tests {
     fn kernel_arguments_become_those_of_the_machine_config() {
         let document =
             json!({"ignition": {"version": "3.4.0"}, "kernelArguments": {"shouldExist": ["nosmt"]}});
-        let carrier = carrier(document.clone()).unwrap().document;
+        let carrier = carrier(document.clone(), DEFAULT_STEM).unwrap().document;
         assert_eq!(carrier["spec"]["kernelArguments"], json!(["nosmt"]));
         assert_eq!(carrier["spec"]["config"], json!({"ignition": {"version": "3.4.0"}}));
         let name = carrier["metadata"]["name"].as_str().unwrap();
         assert_eq!(name.len(), "ignition-".len() + NAME_DIGITS);
         let mut other = document.clone();
         other["kernelArguments"]["shouldExist"] = json!(["nosmt=force"]);
-        assert_ne!(super::carrier(other).unwrap().document["metadata"]["name"], name);
-        assert_eq!(super::carrier(document).unwrap().document["metadata"]["name"], name);
+        assert_ne!(super::carrier(other, DEFAULT_STEM).unwrap().document["metadata"]["name"], name);
+        assert_eq!(super::carrier(document, DEFAULT_STEM).unwrap().document["metadata"]["name"], name);
     }
 
     #[test]
@@ -219,6 +263,6 @@ mod tests {
         let document = json!({"ignition": {
             "version": "3.4.0", "timeouts": {"httpTotal": 30}, "proxy": {},
             "security": {"tls": {"certificateAuthorities": []}}, "config": {"merge": []}}});
-        assert_eq!(carrier(document).unwrap().left_out, ["spec.config.ignition.timeouts"]);
+        assert_eq!(carrier(document, DEFAULT_STEM).unwrap().left_out, ["spec.config.ignition.timeouts"]);
     }
 }

@@ -2,7 +2,7 @@
 
 use flameholder::core::config::contents::ContentsDecoder;
 use flameholder::core::config::machine_config::{self, MachineConfig};
-use flameholder::core::config::{decode, document, machine_configuration};
+use flameholder::core::config::{decode, machine_configuration};
 use flameholder::core::plan::{Plan, plain_ignition};
 use flameholder::core::values::profile::Profile;
 use flameholder::core::values::refusal::RefusalList;
@@ -20,15 +20,8 @@ pub(crate) fn machine_config(input: &[u8]) {
 }
 
 pub(crate) fn ignition(input: &[u8]) {
-    let Ok(document) = document::parse(input) else { return };
-    // A config says its version; generated ones seldom do.
-    if plain_ignition::version(&document).is_none() {
-        return;
-    }
-    match plain_ignition::carrier(document)
-        .and_then(|carrier| machine_config::parse_document(carrier.document))
-    {
-        Ok(config) => check_config(&config),
+    match plain_ignition::parse(input, plain_ignition::DEFAULT_STEM) {
+        Ok(received) => check_config(&received.config),
         Err(refusals) => check_refusals(&refusals),
     }
 }

@@ -11,6 +11,7 @@ pub mod booted;
 pub mod control_plane;
 pub mod dbus;
 pub mod executables;
+pub mod https_server;
 pub mod model;
 pub mod offline;
 pub mod preconditions;

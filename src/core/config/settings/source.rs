@@ -1,11 +1,15 @@
 //! Settings of the daemon's source: `[source]` in a fragment.
 
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::time::Duration;
 
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::core::config::settings::server_access::{PublicKeyPin, ServerAccess};
+use crate::core::config::settings::server_url::{ServerUrl, UrlError, is_url};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 
@@ -17,6 +21,8 @@ pub enum SourceName {
     Kube,
     /// A file, or a directory of files.
     Directory(PathBuf),
+    /// A document on an HTTPS server, such as the config of a pool on a config server.
+    Server(ServerUrl),
 }
 
 impl std::fmt::Display for SourceName {
@@ -24,6 +30,7 @@ impl std::fmt::Display for SourceName {
         match self {
             Self::Kube => f.write_str("kube"),
             Self::Directory(path) => write!(f, "dir:{}", path.display()),
+            Self::Server(url) => url.fmt(f),
         }
     }
 }
@@ -35,7 +42,8 @@ impl FromStr for SourceName {
         match text.split_once(':') {
             None if text == "kube" => Ok(Self::Kube),
             Some(("dir", path)) if !path.is_empty() => Ok(Self::Directory(path.into())),
-            _ => Err("expected `kube` or `dir:PATH`".to_owned()),
+            _ if is_url(text) => text.parse().map(Self::Server).map_err(|error: UrlError| error.to_string()),
+            _ => Err("expected `kube`, `dir:PATH` or `https://HOST/PATH`".to_owned()),
         }
     }
 }
@@ -62,6 +70,20 @@ pub struct SourceSettings {
     pub namespace: Option<String>,
     /// Rules that decide which changes can be applied.
     pub profile: Option<Profile>,
+    /// Access to a server of documents, for the daemon and for commands that are given a URL.
+    pub access: ServerAccess,
+    poll_interval: Option<NonZeroU32>,
+}
+
+impl SourceSettings {
+    /// Mean time between two requests to a server of documents, unless a fragment sets another.
+    const POLL_INTERVAL: Duration = Duration::from_secs(300);
+
+    /// Mean time between two requests to a server of documents.
+    #[must_use]
+    pub fn poll_interval(&self) -> Duration {
+        self.poll_interval.map_or(Self::POLL_INTERVAL, |seconds| Duration::from_secs(seconds.get().into()))
+    }
 }
 
 /// The TOML of `[source]`.
@@ -74,6 +96,13 @@ pub(crate) struct SourceFragment {
     node_name: Option<ObjectName>,
     namespace: Option<ObjectName>,
     profile: Option<Profile>,
+    server_ca: Option<ManagedPath>,
+    #[serde(default)]
+    server_pins: Vec<PublicKeyPin>,
+    client_certificate: Option<ManagedPath>,
+    client_key: Option<ManagedPath>,
+    token_file: Option<ManagedPath>,
+    poll_interval: Option<NonZeroU32>,
 }
 
 /// Name of an object of the cluster.
@@ -98,6 +127,14 @@ impl SourceFragment {
 
     pub(crate) fn overlay(self, settings: &mut SourceSettings) {
         let earlier = std::mem::take(settings);
+        let path = |path: Option<ManagedPath>| path.map(|path| PathBuf::from(path.as_str()));
+        let access = ServerAccess {
+            ca: path(self.server_ca),
+            pins: self.server_pins,
+            client_certificate: path(self.client_certificate),
+            client_key: path(self.client_key),
+            token_file: path(self.token_file),
+        };
         *settings = SourceSettings {
             desired: self.desired.map(Spanned::into_inner).or(earlier.desired),
             kubeconfig: self.kubeconfig.or(earlier.kubeconfig),
@@ -105,6 +142,8 @@ impl SourceFragment {
             node_name: self.node_name.map(|ObjectName(name)| name).or(earlier.node_name),
             namespace: self.namespace.map(|ObjectName(name)| name).or(earlier.namespace),
             profile: self.profile.or(earlier.profile),
+            access: access.or(earlier.access),
+            poll_interval: self.poll_interval.or(earlier.poll_interval),
         };
     }
 }
@@ -115,10 +154,10 @@ mod tests {
 
     #[test]
     fn source_name_is_printed_as_it_was_given() {
-        for text in ["kube", "dir:/etc/desired", "dir:a:b"] {
+        for text in ["kube", "dir:/etc/desired", "dir:a:b", "https://host:22623/config/worker"] {
             assert_eq!(text.parse::<SourceName>().unwrap().to_string(), text);
         }
-        for text in ["", "kubernetes", "dir:", "/etc/desired"] {
+        for text in ["", "kubernetes", "dir:", "/etc/desired", "http://host/config/worker", "https:host"] {
             assert!(text.parse::<SourceName>().is_err(), "{text}");
         }
     }

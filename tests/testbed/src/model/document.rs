@@ -28,3 +28,21 @@ pub fn data_url(bytes: &[u8]) -> String {
     let plain = "data:,".to_owned();
     bytes.iter().fold(plain, |url, byte| url + &format!("%{byte:02x}"))
 }
+
+/// Answer of a config server for `config`: its Ignition config, with the files that it appends. The part for the
+/// first boot has this name.
+pub fn config_server_answer(config: &Value, name: &str) -> Value {
+    let mut encapsulated = config.clone();
+    encapsulated["metadata"]["name"] = json!(name);
+    encapsulated["spec"]["config"] = json!({"ignition": {"version": "3.4.0"}});
+    let mut ignition = config["spec"]["config"].clone();
+    let appended = |path: &str, text: &str| json!({"path": path, "mode": 420, "overwrite": true, "contents": {"source": data_url(text.as_bytes())}});
+    let files = ignition["storage"]["files"].as_array_mut().unwrap();
+    files.extend([
+        appended("/etc/machine-config-daemon/node-annotations.json", "{}"),
+        appended("/etc/kubernetes/kubeconfig", "token: bootstrap-secret"),
+        appended("/etc/mcs-machine-config-content.json", &config.to_string()),
+        appended("/etc/ignition-machine-config-encapsulated.json", &encapsulated.to_string()),
+    ]);
+    ignition
+}

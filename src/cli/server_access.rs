@@ -1,0 +1,65 @@
+//! Options of access to an HTTPS server, for commands that are given a URL.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use crate::cli::CliError;
+use crate::core::config::settings::server_access::{PublicKeyPin, ServerAccess};
+use crate::core::config::settings::server_url::ServerUrl;
+use crate::core::values::refusal::RefusalList;
+use crate::host::Root;
+use crate::https;
+use crate::https::{DocumentAnswer, DocumentRequest, DocumentVersion};
+use crate::transaction::state::settings;
+
+#[derive(Debug, Clone, Args)]
+pub(crate) struct ServerAccessArgs {
+    /// Check the server of a URL with the CAs of this file (PEM), instead of those of the system
+    #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_SERVER_CA")]
+    server_ca: Option<PathBuf>,
+    /// Also demand that the server has this public key, spelled `sha256//BASE64`; may be repeated
+    #[arg(long, value_name = "PIN", env = "FLAMEHOLDER_SERVER_PINS", value_delimiter = ',')]
+    server_pin: Vec<PublicKeyPin>,
+    /// Identify to the server with this certificate (PEM)
+    #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_CLIENT_CERTIFICATE")]
+    client_certificate: Option<PathBuf>,
+    /// Private key of that certificate (PEM), readable by its owner only
+    #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_CLIENT_KEY")]
+    client_key: Option<PathBuf>,
+    /// Send the server the bearer token in this file, which is read for each request
+    #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+impl ServerAccessArgs {
+    /// Take options that are not given from the settings.
+    pub(crate) fn or(&self, settings: ServerAccess) -> ServerAccess {
+        let given = ServerAccess {
+            ca: self.server_ca.clone(),
+            pins: self.server_pin.clone(),
+            client_certificate: self.client_certificate.clone(),
+            client_key: self.client_key.clone(),
+            token_file: self.token_file.clone(),
+        };
+        given.or(settings)
+    }
+
+    /// Fetch the document at `url`. Settings that cannot be used end the command: without them the server might be
+    /// trusted that they do not trust.
+    pub(crate) fn fetch(&self, url: &str) -> Result<Vec<u8>, CliError> {
+        let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
+        let settings = settings::settings(&Root::open(Path::new("/"))?)?;
+        let access = self.or(settings.source.access);
+        let request = DocumentRequest { url: address, access, limit: DocumentRequest::LIMIT };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|source| CliError::Input { file: url.to_owned(), source })?;
+        match runtime.block_on(https::fetch(&request, &DocumentVersion::default()))? {
+            DocumentAnswer::Document { bytes, .. } => Ok(bytes),
+            DocumentAnswer::Unchanged => {
+                let source = RefusalList::one("", "the server sent no document");
+                Err(CliError::Refused { file: url.to_owned(), source })
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! Address of a document on an HTTPS server.
+
+use std::fmt;
+use std::str::FromStr;
+
+use http::Uri;
+use serde::Deserialize;
+
+/// Port of HTTPS.
+const PORT: u16 = 443;
+
+/// Address of a document on an HTTPS server, such as `https://api-int.example.com:22623/config/worker`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct ServerUrl {
+    text: String,
+    /// Host name, or address without brackets.
+    host: String,
+    /// Host and port as the text has them.
+    authority: String,
+    port: u16,
+    path: String,
+}
+
+/// Unusable address. No message quotes it: a password could be in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum UrlError {
+    #[error("expected a URL such as https://HOST:22623/config/worker")]
+    Malformed,
+    #[error(
+        "only https:// is supported: the config decides over the whole host, and http:// is not protected"
+    )]
+    Unprotected,
+    #[error(
+        "a user name or password in the URL is not supported: it would show in the list of processes; use a token file or a client certificate"
+    )]
+    UserInfo,
+    #[error("a URL with `?` or `#` is not supported: name the document by its path")]
+    Query,
+}
+
+/// Return true if the text is meant as a URL.
+#[must_use]
+pub fn is_url(text: &str) -> bool {
+    let scheme = text.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase());
+    matches!(scheme.as_deref(), Some("https" | "http"))
+}
+
+impl ServerUrl {
+    /// Host name, or address without brackets.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.host
+    }
+
+    /// Host and port for the header `Host`.
+    #[must_use]
+    pub fn authority(&self) -> &str {
+        &self.authority
+    }
+
+    #[must_use]
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Absolute path of the document on the server.
+    #[must_use]
+    pub fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// Last element of the path, such as the name of a pool; `None` without one.
+    #[must_use]
+    pub fn last_element(&self) -> Option<&str> {
+        self.path.rsplit('/').next().filter(|element| !element.is_empty())
+    }
+
+    /// Return the address that the value of a `Location` header names: a URL, or a path of this server.
+    pub fn redirected(&self, location: &str) -> Result<Self, UrlError> {
+        if location.starts_with('/') && !location.starts_with("//") {
+            return format!("https://{}{location}", self.authority).parse();
+        }
+        location.parse()
+    }
+
+    /// Return true if both addresses are of one server.
+    #[must_use]
+    pub fn is_same_server(&self, other: &Self) -> bool {
+        self.host.eq_ignore_ascii_case(&other.host) && self.port == other.port
+    }
+}
+
+impl FromStr for ServerUrl {
+    type Err = UrlError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if text.contains(['?', '#']) {
+            return Err(UrlError::Query);
+        }
+        let uri: Uri = text.parse().map_err(|_| UrlError::Malformed)?;
+        match uri.scheme_str() {
+            Some("https") => {}
+            Some("http") => return Err(UrlError::Unprotected),
+            _ => return Err(UrlError::Malformed),
+        }
+        let authority =
+            uri.authority().filter(|found| !found.host().is_empty()).ok_or(UrlError::Malformed)?;
+        if authority.as_str().contains('@') {
+            return Err(UrlError::UserInfo);
+        }
+        let is_numbered = authority.as_str() != authority.host();
+        let port = if is_numbered { authority.port_u16().ok_or(UrlError::Malformed)? } else { PORT };
+        Ok(Self {
+            text: text.to_owned(),
+            host: authority.host().trim_matches(['[', ']']).to_owned(),
+            authority: authority.as_str().to_owned(),
+            port,
+            path: uri.path().to_owned(),
+        })
+    }
+}
+
+impl TryFrom<String> for ServerUrl {
+    type Error = UrlError;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
+impl fmt::Display for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn url(text: &str) -> ServerUrl {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn parts_of_an_address_are_told_apart() {
+        for (text, host, port, path, last) in [
+            (
+                "https://api-int.example.com:22623/config/worker",
+                "api-int.example.com",
+                22623,
+                "/config/worker",
+                Some("worker"),
+            ),
+            (
+                "https://[2001:db8::1]:22623/config/worker",
+                "2001:db8::1",
+                22623,
+                "/config/worker",
+                Some("worker"),
+            ),
+            ("https://192.0.2.1/desired.json", "192.0.2.1", 443, "/desired.json", Some("desired.json")),
+            ("https://[2001:db8::1]", "2001:db8::1", 443, "/", None),
+            ("https://host/config/", "host", 443, "/config/", None),
+        ] {
+            let parsed = url(text);
+            assert_eq!(
+                (parsed.host(), parsed.port(), parsed.path(), parsed.last_element()),
+                (host, port, path, last)
+            );
+            assert_eq!(parsed.to_string(), text);
+        }
+    }
+
+    #[test]
+    fn unusable_address_is_refused_with_the_way_out_and_without_its_secrets() {
+        for (text, mentions) in [
+            ("", "expected a URL"),
+            ("https://", "expected a URL"),
+            ("https:///config", "expected a URL"),
+            ("https://host:port/config", "expected a URL"),
+            ("https://host:/config", "expected a URL"),
+            ("https://host:99999/config", "expected a URL"),
+            ("ftp://host/config", "expected a URL"),
+            ("https://host/a b", "expected a URL"),
+            ("http://host/config", "only https://"),
+            ("https://user:very-secret@host/config", "token file"),
+            ("https://host/config?token=very-secret", "by its path"),
+            ("https://host/config#worker", "by its path"),
+        ] {
+            let refused = text.parse::<ServerUrl>().unwrap_err().to_string();
+            assert!(refused.contains(mentions) && !refused.contains("very-secret"), "{text}: {refused}");
+        }
+    }
+
+    #[test]
+    fn redirection_leads_to_a_path_of_the_server_or_to_another_address() {
+        let from = url("https://host:22623/config");
+        let at = |location: &str| from.redirected(location);
+        assert_eq!(at("/config/").map(|url| url.to_string()).as_deref(), Ok("https://host:22623/config/"));
+        assert!(at("https://HOST:22623/x").unwrap().is_same_server(&from));
+        for other in ["https://host/x", "https://other:22623/x"] {
+            assert!(!at(other).unwrap().is_same_server(&from), "{other}");
+        }
+        assert_eq!(at("http://host:22623/x"), Err(UrlError::Unprotected));
+        assert_eq!(at("//other/x"), Err(UrlError::Malformed));
+    }
+}

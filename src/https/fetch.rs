@@ -1,0 +1,217 @@
+//! One request for a document: negotiation of the version of Ignition, redirections, limits of time and size.
+
+use std::time::Duration;
+
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, ETAG, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
+    LOCATION, RETRY_AFTER, USER_AGENT,
+};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+
+use super::access_files::AccessFiles;
+use super::{HttpsError, tls};
+use crate::core::config::settings::server_access::ServerAccess;
+use crate::core::config::settings::server_url::ServerUrl;
+use crate::core::values::causes::chain;
+use crate::core::values::limits;
+
+/// Versions of Ignition, the newest first. The config server answers 500 to 3.0. Servers that know nothing of
+/// Ignition send what they have.
+const EVERY_VERSION: &str = "application/vnd.coreos.ignition+json;version=3.6.0, \
+    application/vnd.coreos.ignition+json;version=3.5.0;q=0.9, \
+    application/vnd.coreos.ignition+json;version=3.4.0;q=0.8, \
+    application/vnd.coreos.ignition+json;version=3.3.0;q=0.7, \
+    application/vnd.coreos.ignition+json;version=3.2.0;q=0.6, \
+    application/vnd.coreos.ignition+json;version=3.1.0;q=0.5, \
+    application/vnd.coreos.ignition+json;version=2.2.0;q=0.4, \
+    */*;q=0.1";
+/// For servers that refuse any version 3.
+const VERSION_2: &str = "application/vnd.coreos.ignition+json;version=2.2.0, */*;q=0.1";
+const CLIENT: &str = concat!("flameholder/", env!("CARGO_PKG_VERSION"));
+
+/// Deadline of a connection.
+const CONNECTION: Duration = Duration::from_secs(10);
+/// Redirections that are followed in a row.
+const REDIRECTIONS: usize = 3;
+/// Longest wait on demand of the server: a wrong header must not silence the host for a day.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+
+/// Request for a document.
+#[derive(Debug, Clone)]
+pub struct DocumentRequest {
+    pub url: ServerUrl,
+    pub access: ServerAccess,
+    /// Longest time until the document is complete.
+    pub limit: Duration,
+}
+
+impl DocumentRequest {
+    /// Longest time until a document is complete, for all callers but tests.
+    pub const LIMIT: Duration = Duration::from_secs(60);
+}
+
+/// Version of a document, as the server names it: empty if it does not.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DocumentVersion {
+    etag: Option<HeaderValue>,
+    last_modified: Option<HeaderValue>,
+}
+
+impl DocumentVersion {
+    fn of(headers: &HeaderMap) -> Self {
+        Self { etag: headers.get(ETAG).cloned(), last_modified: headers.get(LAST_MODIFIED).cloned() }
+    }
+
+    fn is_known(&self) -> bool {
+        self.etag.is_some() || self.last_modified.is_some()
+    }
+}
+
+/// Answer to a request.
+#[derive(Debug)]
+pub enum DocumentAnswer {
+    /// The document is the one whose version the request had.
+    Unchanged,
+    Document {
+        bytes: Vec<u8>,
+        version: DocumentVersion,
+    },
+}
+
+/// Fetch a document, unless its version is `known`.
+pub async fn fetch(request: &DocumentRequest, known: &DocumentVersion) -> Result<DocumentAnswer, HttpsError> {
+    let answer = timeout(request.limit, negotiated(request, known)).await;
+    answer
+        .unwrap_or_else(|_| Err(HttpsError::TimedOut { url: request.url.to_string(), limit: request.limit }))
+}
+
+async fn negotiated(
+    request: &DocumentRequest,
+    known: &DocumentVersion,
+) -> Result<DocumentAnswer, HttpsError> {
+    let files = AccessFiles::load(&request.access)?;
+    match followed(request, &files, known, EVERY_VERSION).await {
+        Err(HttpsError::Status { status: 400, .. }) => followed(request, &files, known, VERSION_2).await,
+        answer => answer,
+    }
+}
+
+/// Request the document, and follow redirections on the same server. The token and the certificate are for this server.
+async fn followed(
+    request: &DocumentRequest,
+    files: &AccessFiles,
+    known: &DocumentVersion,
+    accepted: &'static str,
+) -> Result<DocumentAnswer, HttpsError> {
+    let mut url = request.url.clone();
+    for _ in 0..=REDIRECTIONS {
+        let answer = answer_of(&url, &request.access, files, known, accepted).await?;
+        let Some(location) = redirection(&answer) else { return document(&url, answer, known).await };
+        let next = url.redirected(&location);
+        let next = next.map_err(|source| HttpsError::BadRedirect { url: url.to_string(), source })?;
+        if !next.is_same_server(&request.url) {
+            return Err(HttpsError::Redirected { url: url.to_string(), to: next.to_string() });
+        }
+        url = next;
+    }
+    Err(HttpsError::Broken {
+        url: url.to_string(),
+        reason: format!("more than {REDIRECTIONS} redirections in a row"),
+    })
+}
+
+fn redirection(answer: &Response<Incoming>) -> Option<String> {
+    let is_redirection = answer.status().is_redirection() && answer.status() != StatusCode::NOT_MODIFIED;
+    let location = answer.headers().get(LOCATION).filter(|_| is_redirection)?;
+    Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
+}
+
+async fn answer_of(
+    url: &ServerUrl,
+    access: &ServerAccess,
+    files: &AccessFiles,
+    known: &DocumentVersion,
+    accepted: &'static str,
+) -> Result<Response<Incoming>, HttpsError> {
+    let stream = connect(url).await?;
+    let (stream, public_key) = tls::connect(stream, url, files).await?;
+    if !access.pins.is_empty() && !access.pins.iter().any(|pin| pin.matches(public_key.digest())) {
+        return Err(HttpsError::Unpinned {
+            server: url.authority().to_owned(),
+            found: public_key.to_string(),
+        });
+    }
+    let broken = |error: hyper::Error| HttpsError::Broken { url: url.to_string(), reason: chain(&error) };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    // Ends with the sender and the body of the answer; its error is that of the request.
+    tokio::spawn(connection);
+    let mut request = Request::get(url.path())
+        .header(HOST, url.authority())
+        .header(USER_AGENT, CLIENT)
+        .header(ACCEPT, accepted);
+    for (name, value) in [
+        (AUTHORIZATION, &files.token),
+        (IF_NONE_MATCH, &known.etag),
+        (IF_MODIFIED_SINCE, &known.last_modified),
+    ] {
+        if let Some(value) = value {
+            request = request.header(name, value);
+        }
+    }
+    let request = request.body(Empty::<Bytes>::new()).expect("path and headers were checked before");
+    sender.send_request(request).await.map_err(broken)
+}
+
+async fn connect(url: &ServerUrl) -> Result<TcpStream, HttpsError> {
+    let failed = |reason: String| HttpsError::Unreachable { server: url.authority().to_owned(), reason };
+    match timeout(CONNECTION, TcpStream::connect((url.host(), url.port()))).await {
+        Ok(stream) => stream.map_err(|error| failed(error.to_string())),
+        Err(_) => Err(failed(format!("no connection within {} seconds", CONNECTION.as_secs()))),
+    }
+}
+
+/// Read the document of an answer that is no redirection.
+async fn document(
+    url: &ServerUrl,
+    answer: Response<Incoming>,
+    known: &DocumentVersion,
+) -> Result<DocumentAnswer, HttpsError> {
+    match answer.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_MODIFIED if known.is_known() => return Ok(DocumentAnswer::Unchanged),
+        status => {
+            let retry_after = retry_after(answer.headers());
+            return Err(HttpsError::Status { url: url.to_string(), status: status.as_u16(), retry_after });
+        }
+    }
+    let too_large = || HttpsError::TooLarge { url: url.to_string() };
+    let version = DocumentVersion::of(answer.headers());
+    let announced =
+        answer.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
+    if announced.is_some_and(|length: u64| length > limits::DOCUMENT_BYTES as u64) {
+        return Err(too_large());
+    }
+    let (mut body, mut bytes) = (answer.into_body(), Vec::new());
+    while let Some(frame) = body.frame().await {
+        let frame =
+            frame.map_err(|error| HttpsError::Broken { url: url.to_string(), reason: chain(&error) })?;
+        let Ok(piece) = frame.into_data() else { continue };
+        if bytes.len() + piece.len() > limits::DOCUMENT_BYTES {
+            return Err(too_large());
+        }
+        bytes.extend_from_slice(&piece);
+    }
+    Ok(DocumentAnswer::Document { bytes, version })
+}
+
+/// Seconds of the header `Retry-After`; zero without it. Its other form, a date, depends on a clock that may be wrong.
+fn retry_after(headers: &HeaderMap) -> Duration {
+    let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
+    Duration::from_secs(seconds.unwrap_or_default()).min(LONGEST_WAIT)
+}

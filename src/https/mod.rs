@@ -1,0 +1,12 @@
+//! Documents on HTTPS servers, such as the config server of a cluster.
+//!
+//! A connection carries one request: documents are asked for every few minutes, and nothing of a connection stays in
+//! memory meanwhile. No proxy is used, and redirections are followed on the same server only.
+
+mod access_files;
+mod error;
+mod fetch;
+mod tls;
+
+pub use error::HttpsError;
+pub use fetch::{DocumentAnswer, DocumentRequest, DocumentVersion, fetch};

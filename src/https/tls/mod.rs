@@ -1,0 +1,81 @@
+//! TLS to a server: by rustls, or by the host's OpenSSL, which FIPS hosts need.
+
+#[cfg(not(feature = "rustls"))]
+mod openssl;
+#[cfg(feature = "rustls")]
+mod rustls;
+
+use std::fmt;
+use std::path::PathBuf;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use sha2::{Digest as _, Sha256};
+use tokio::net::TcpStream;
+use x509_cert::certificate::{CertificateInner, Raw};
+use x509_cert::der::{Decode as _, Encode as _};
+
+#[cfg(not(feature = "rustls"))]
+use self::openssl::{OpensslStream as TlsStream, connect as connect_with_provider};
+#[cfg(feature = "rustls")]
+use self::rustls::{RustlsStream as TlsStream, connect as connect_with_provider};
+use super::HttpsError;
+use super::access_files::AccessFiles;
+use super::error::CertificateFault;
+use crate::core::config::settings::server_url::ServerUrl;
+
+/// SHA-256 of a server's public key.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct PublicKeyDigest([u8; 32]);
+
+impl PublicKeyDigest {
+    fn of(certificate: &[u8]) -> Option<Self> {
+        let certificate = CertificateInner::<Raw>::from_der(certificate).ok()?;
+        let key = certificate.tbs_certificate.subject_public_key_info.to_der().ok()?;
+        Some(Self(Sha256::digest(key).into()))
+    }
+
+    pub(super) fn digest(self) -> [u8; 32] {
+        self.0
+    }
+}
+
+/// The spelling of pins.
+impl fmt::Display for PublicKeyDigest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "sha256//{}", BASE64_STANDARD.encode(self.0))
+    }
+}
+
+/// Failure of a handshake.
+enum HandshakeFault {
+    /// A file with a certificate or key.
+    Credential(PathBuf, String),
+    /// OpenSSL refuses each certificate then.
+    #[cfg(feature = "rustls")]
+    NoSystemCas,
+    Certificate(CertificateFault),
+    /// The server refuses the client, speaks no TLS, or is gone.
+    Connection(String),
+}
+
+/// Check the server's certificate, and return the protected stream with the server's public key.
+pub(super) async fn connect(
+    stream: TcpStream,
+    url: &ServerUrl,
+    files: &AccessFiles,
+) -> Result<(TlsStream, PublicKeyDigest), HttpsError> {
+    let server = || url.authority().to_owned();
+    let connected = connect_with_provider(stream, url.host(), files).await;
+    let (stream, certificate) = connected.map_err(|fault| match fault {
+        HandshakeFault::Credential(path, reason) => HttpsError::Credential { path, reason },
+        #[cfg(feature = "rustls")]
+        HandshakeFault::NoSystemCas => HttpsError::NoSystemCas,
+        HandshakeFault::Certificate(fault) => HttpsError::Certificate { server: server(), fault },
+        HandshakeFault::Connection(reason) => HttpsError::Unreachable { server: server(), reason },
+    })?;
+    let unreadable = || CertificateFault::Other("it is not a valid X.509 certificate".to_owned());
+    let key = PublicKeyDigest::of(&certificate);
+    let key = key.ok_or_else(|| HttpsError::Certificate { server: server(), fault: unreadable() })?;
+    Ok((stream, key))
+}
