@@ -49,6 +49,8 @@ enum Command {
     Retry,
     /// Undo or complete an interrupted change; safe at any time
     Recover(change::recover::RecoverArgs),
+    /// List what happened to this host and why: generations, updates, rollbacks, repairs
+    History(inspect::history::HistoryArgs),
     /// Show the changes of /etc that an update keeps, takes from the image, loses or refuses
     EtcDiff(inspect::etc_diff::EtcDiffArgs),
     /// Merge MachineConfigs into a rendered one, as the machine-config-controller does
@@ -249,6 +251,7 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::Rollback(args) => change::rollback::run(&args),
         Command::Retry => change::retry::run(),
         Command::Recover(args) => change::recover::run(&args),
+        Command::History(args) => inspect::history::run(&args),
         Command::EtcDiff(args) => inspect::etc_diff::run(&args),
         Command::Render(args) => inspect::render::run(&args),
         Command::Daemon(args) => systemd::daemon::run(&args),

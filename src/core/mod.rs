@@ -9,6 +9,7 @@ pub mod config;
 pub mod daemon;
 pub mod enablement;
 pub mod etc_merge;
+pub mod history;
 pub mod plan;
 pub mod state;
 pub mod trust;

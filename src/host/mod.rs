@@ -10,6 +10,7 @@ pub mod memory_file;
 pub mod mount_namespace;
 pub mod own_process;
 pub mod programs;
+pub mod requester;
 pub mod systemd;
 pub mod trusted_path;
 

@@ -1,6 +1,7 @@
 //! JSON documents of `-o json`: one per command, with a version and a schema in `docs/schema/`.
 
 pub mod etc_diff;
+pub mod history;
 pub mod plan;
 pub mod schema;
 pub mod status;

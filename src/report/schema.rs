@@ -5,6 +5,7 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
 use crate::report::etc_diff::EtcDiffDocument;
+use crate::report::history::HistoryDocument;
 use crate::report::plan::PlanDocument;
 use crate::report::status::StatusDocument;
 use crate::report::verify::VerifyDocument;
@@ -14,6 +15,7 @@ use crate::report::verify::VerifyDocument;
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
         ("etc-diff", schema_of::<EtcDiffDocument>("etc-diff")),
+        ("history", schema_of::<HistoryDocument<'_>>("history")),
         ("plan", with_action_rules(schema_of::<PlanDocument<'_>>("plan"))),
         ("status", schema_of::<StatusDocument>("status")),
         ("verify", schema_of::<VerifyDocument<'_>>("verify")),

@@ -5,6 +5,7 @@ pub mod boot;
 pub mod engine;
 mod error;
 pub mod handover;
+pub mod history;
 pub mod plan;
 pub mod state;
 pub mod trust;

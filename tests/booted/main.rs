@@ -21,6 +21,7 @@ mod first_boot;
 mod foreign;
 mod generations;
 mod health;
+mod history;
 mod kills;
 mod labels;
 mod refusals;

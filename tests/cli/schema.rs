@@ -1,4 +1,4 @@
-//! The documents of `plan`, `status`, `verify` and `etc-diff` against their schemas in `docs/schema`.
+//! The documents of `plan`, `status`, `verify`, `history` and `etc-diff` against their schemas in `docs/schema`.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -12,7 +12,7 @@ use testbed::model::rendered::real_configs;
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-const SCHEMAS: [&str; 4] = ["etc-diff", "plan", "status", "verify"];
+const SCHEMAS: [&str; 5] = ["etc-diff", "history", "plan", "status", "verify"];
 
 fn schema(name: &str) -> Value {
     let text = fs::read(testbed::repository().join("docs/schema").join(name).with_extension("json")).unwrap();
@@ -212,6 +212,7 @@ fn a_tree_before_and_after_and_damaged() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert_eq!(documented("status", &place, 0)["generation"]["config"], "rendered-many");
     assert_eq!(documented("verify", &place, 0)["drift"], json!([]));
+    assert_eq!(documented("history", &place, 0)["events"][0]["event"], "applied");
 
     fs::write(tree.at("/etc/a"), "other").unwrap();
     fs::remove_file(tree.at("/etc/l")).unwrap();
@@ -251,6 +252,7 @@ fn a_sysroot_before_and_after_and_damaged() {
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     let status = documented("status", &place, 0);
     assert_eq!(status["deployments"][0]["generation"]["recordMatches"], true);
+    assert_eq!(documented("history", &place, 0)["events"][0]["event"], "deployed");
     assert_eq!(documented("verify", &place, 0)["drift"], json!([]));
 
     let merge = documented("etc-diff", &place, 0);
@@ -302,6 +304,11 @@ fn good(name: &str) -> Value {
             "losses": [{"path": "/etc", "change": "modify", "lost": "xattrs"}],
             "notTaken": [{"path": "/etc/h", "change": "modify"}],
             "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
+        "history" => json!({"schema": 1, "damagedLines": 0, "events": [{
+            "time": "2026-01-02T03:04:05.678Z", "event": "confirmed", "config": "c", "generation": "0".repeat(32),
+            "previousGeneration": null, "image": "registry.example/os:1", "reason": "a reason", "paths": ["/etc/a"],
+            "pathCount": 1, "seconds": 1, "phases": [{"phase": "Draining", "seconds": 1}],
+            "requester": {"command": "apply", "user": null}, "bootId": "b"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "obstacle": "a directory is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label"}],
@@ -409,6 +416,9 @@ fn damaged_documents_are_rejected() {
         ("verify", "/drift/0/obstacle", json!("")),
         ("verify", "/repaired", Value::Null),
         ("verify", "/repaired/0/kind", json!("colour")),
+        ("history", "/events/0/time", json!(1)),
+        ("history", "/events/0/paths/0", json!("etc/a")),
+        ("history", "/events/0/requester/command", Value::Null),
         ("status", "/generation/configHash", json!("sha256:1")),
         ("status", "/generation/unsupported", json!("none")),
         ("status", "/deployments", json!({})),

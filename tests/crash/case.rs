@@ -21,6 +21,7 @@ use flameholder::transaction::engine::apply::{ApplyError, JournaledChange};
 use flameholder::transaction::engine::labels::SelinuxLabels;
 use flameholder::transaction::engine::recover::RecoveryOutcome;
 use flameholder::transaction::engine::{apply, recover};
+use flameholder::transaction::history::HISTORY;
 use flameholder::transaction::state::current::DecodedConfig;
 use flameholder::transaction::update::plain_tree;
 use serde_json::Value;
@@ -175,7 +176,8 @@ impl Case {
         }
         let kept = record.originals.iter().map(GenerationRecord::original_of);
         let mut known: Vec<String> = kept.map(|path| path.relative().to_owned()).collect();
-        known.extend([RECORD, CURRENT_CONFIG, "/etc/machine-config-daemon/currentimage", LOCK].map(bare));
+        let always = [RECORD, CURRENT_CONFIG, "/etc/machine-config-daemon/currentimage", LOCK, HISTORY];
+        known.extend(always.map(bare));
         known.extend(self.stored(&record, &bytes));
         // The local versions that a repair replaces are kept.
         let is_kept = |path: &String| path.starts_with(&bare(UNDONE));

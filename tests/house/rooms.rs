@@ -13,12 +13,15 @@ const ROOMS: [(&str, &[&[&str]]); 4] = [
             &["enablement"],
             &["config", "etc_merge"],
             &["state"],
-            &["plan"],
+            &["history", "plan"],
             &["trust"],
             &["daemon"],
         ],
     ),
-    ("transaction", &[&["engine"], &["state"], &["plan"], &["trust", "update"], &["boot", "handover"]]),
+    (
+        "transaction",
+        &[&["engine"], &["history"], &["state"], &["plan"], &["trust", "update"], &["boot", "handover"]],
+    ),
     ("host", &[&["fs", "systemd"], &["facts"]]),
     ("cli", &[&["output"], &["change", "inspect", "systemd"]]),
 ];

@@ -1,8 +1,9 @@
-//! Commands that read and report: plan, status, verify, etc-diff, render. Only `verify --repair` changes a
+//! Commands that read and report: plan, status, verify, history, etc-diff, render. Only `verify --repair` changes a
 //! tree.
 
 mod contents;
 pub(crate) mod etc_diff;
+pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod plan_text;
 pub(crate) mod render;

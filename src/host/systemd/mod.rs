@@ -1,5 +1,6 @@
 //! systemd and logind over D-Bus: units, jobs, inhibitor locks, reboot.
 
+pub mod journal;
 pub(crate) mod login_bus;
 pub mod logind;
 pub mod pid1;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::early_boot::RollbackResult;
 use super::{early_boot, health_checks};
 use crate::core::config::settings::boot_check::HealthPolicy;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::boot_check::{
     CheckResult, HealthPhase, HealthReport, RollbackDisabled, failed_checks,
 };
@@ -20,6 +21,7 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::ENCAPSULATED;
 use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
+use crate::transaction::history;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
@@ -240,6 +242,7 @@ fn confirm(host: &RunningHost, pending: &PendingGeneration) -> Result<(), Transa
         // In this order: without the pending record, the mark would never be removed.
         unconfirmed_mark::remove_mark(host.as_root())?;
         pending::remove(host.as_root())?;
+        history::note(&host, HistoryEvent::Confirmed, HistoryNote::of(&pending.staged.record));
     }
     Ok(())
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::activate::{ActivationMode, ActivationOutcome, ActivationStage};
 use super::{activate, carry_forward};
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
@@ -27,6 +28,7 @@ use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, labels, recover};
+use crate::transaction::history;
 use crate::transaction::state::blocked::block;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::unconfirmed_mark::MarkState;
@@ -110,6 +112,7 @@ pub fn activate_at_boot(
                     host.as_root(),
                     &PendingEntry::Booted { boot_id: host.boot_id().to_owned() },
                 )?;
+                history::note(host, HistoryEvent::Booted, HistoryNote::of(&pending.staged.record));
             }
             let outcome = match record {
                 Some(record) => activate_recorded(host, state, &record, mode)?,
@@ -293,10 +296,12 @@ fn open_for_rollback(
 
 /// Record the rejection of `pending`, and block its config.
 fn reject(host: &LockedHost<'_>, pending: &PendingGeneration, reason: &str) -> Result<(), TransactionError> {
+    let note = HistoryNote::of(&pending.staged.record).because(reason);
     let is_recorded = pending::load(host.as_root()).is_ok_and(|found| found.is_some());
     if is_recorded && pending.rejected.is_none() {
         let (boot_id, reason) = (host.boot_id().to_owned(), reason.to_owned());
         pending::append_entry(host.as_root(), &PendingEntry::Rejected { boot_id, reason })?;
+        history::note(host, HistoryEvent::RolledBack, note);
     }
     block(host, &pending.staged.record, reason)
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
 use crate::host::{LockedHost, ServiceControl};
@@ -9,6 +10,7 @@ use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::early_boot;
 use crate::transaction::boot::error::BootError;
+use crate::transaction::history;
 use crate::transaction::state::{interrupted, pending};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::{extensions, interrupted_request, rollback_pin, space, stage};
@@ -33,7 +35,9 @@ pub fn unlock(
     space::ensure_space_to_finalize(os, &id)?;
     rollback_pin::pin_base(os, host, pending)?;
     pending::append_entry(host.as_root(), &PendingEntry::Unlocked { boot_id: host.boot_id().to_owned() })?;
-    Ok(os.unlock(&id)?)
+    os.unlock(&id)?;
+    history::note(host, HistoryEvent::Unlocked, HistoryNote::of(&pending.staged.record));
+    Ok(())
 }
 
 /// Fail unless the `ExecStop=` of [`FINALIZER`] is `flameholder finalize`: plain ostree would finalize the

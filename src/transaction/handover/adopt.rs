@@ -8,6 +8,7 @@ use super::{HandoverError, ensure_mcd_stopped, installation, shipped};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::drift_repair::RepairPlan;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::plan::{Drift, TreePlan, drift_repair};
@@ -26,6 +27,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::{apply, labels, policy_labels};
+use crate::transaction::history;
 use crate::transaction::plan::adopted_copy;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment_after};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
@@ -80,6 +82,12 @@ pub fn adopt(
 ) -> Result<AdoptOutcome, TransactionError> {
     let is_shipped = adoption.version.is_none();
     let adopted = adopt_booted(os, services, host, adoption)?;
+    if !adopted.was_ours {
+        let config = Some(adopted.config.clone());
+        let note = HistoryNote { config, ..HistoryNote::of_generation(&adopted.generation) };
+        let repaired = adopted.repaired.iter().map(|drift| &drift.path);
+        history::note(host, HistoryEvent::Adopted, note.with_paths(repaired));
+    }
     // Executables without units only occupy space.
     if is_shipped && let Err(error) = sysroot::prune_adopted_copy(os, host) {
         log::warn!(

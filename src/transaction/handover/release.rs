@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{HandoverError, ensure_daemon_stopped, shipped};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::journal::JournalScope;
@@ -25,6 +26,7 @@ use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::{apply, atomic_file, labels};
+use crate::transaction::history;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
@@ -83,6 +85,7 @@ pub fn release(
         actions: &[],
     };
     apply::apply(host.as_root(), &NoServices, change)?;
+    history::note(host, HistoryEvent::HandedBack, HistoryNote::of(record));
     Ok(Some(ReleaseOutcome { config: record.config.clone(), kept }))
 }
 

@@ -1,6 +1,7 @@
 //! Blocked target on disk: read, block, release.
 
 use super::login_message;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::blocked::{BLOCKED, BlockedError, BlockedTarget, SCHEMA};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
@@ -10,6 +11,7 @@ use crate::host::{HostDisk, HostError, LockedRoot, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::history;
 use crate::transaction::state::current::DecodedConfig;
 
 /// Temporary name while a new version is written.
@@ -56,14 +58,25 @@ fn write(root: &Root, held: BlockedTarget) -> Result<(), BlockedLoadError> {
     let held = held.counting_after(before.as_ref());
     let (path, new) = (ManagedPath::constant(BLOCKED), ManagedPath::constant(NEW_BLOCKED));
     atomic_file::write(root, &path, &new, &held.render())?;
+    let note = HistoryNote {
+        config: Some(held.config),
+        generation: held.generation,
+        ..HistoryNote::default().because(&held.reason)
+    };
+    history::note(root, HistoryEvent::Blocked, note);
     login_message::refresh(root);
     Ok(())
 }
 
 /// Remove the blocked target, durably.
 pub fn release(root: &Root) -> Result<(), HostError> {
+    let held = load(root).unwrap_or_default();
     remove_if_present(root, &ManagedPath::constant(BLOCKED))?;
     root.sync(&[ManagedPath::constant(BLOCKED).parent()])?;
+    if let Some(BlockedTarget { config, generation, .. }) = held {
+        let note = HistoryNote { config: Some(config), generation, ..HistoryNote::default() };
+        history::note(root, HistoryEvent::Unblocked, note);
+    }
     login_message::refresh(root);
     Ok(())
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::current::{CurrentState, DecodedConfig};
 use super::record;
+use crate::core::history::HistoryNote;
 use crate::core::plan::Plan;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalScope;
@@ -62,6 +63,16 @@ impl DecidedChange {
         let labels = labels::labels_of_steps(root.as_root(), &steps, &chosen)?;
         let current = current.record.as_ref().map(|record| record.generation.clone());
         Ok(Self { plan, current, generation: record.generation, steps, labels })
+    }
+
+    /// Describe the change in the history.
+    #[must_use]
+    pub fn note(&self, desired: &DecodedConfig) -> HistoryNote {
+        let steps = self.plan.tree.iter().flat_map(|tree| &tree.steps.steps);
+        let paths = steps.filter(|step| !step.is_of_directory()).map(PlanStep::path);
+        let config = Some(desired.object.name.clone());
+        let note = HistoryNote { config, ..HistoryNote::of_generation(&self.generation) };
+        note.after(self.current.as_ref()).with_paths(paths)
     }
 
     /// Wrap the change for the journal. It contains no service actions.

@@ -1,5 +1,6 @@
 //! Interrupted change of a tree: an error for commands that only read, recovered by commands that write.
 
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::journal::{Journal, TransactionState};
 use crate::core::values::identifiers::BootId;
 use crate::host::facts::boot;
@@ -10,6 +11,7 @@ use crate::host::{HostError, LockedRoot, Root, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::engine::{journal, recover};
+use crate::transaction::history;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::error::StateError;
 
@@ -60,5 +62,10 @@ fn recover_open(root: &Root, boot_id: &BootId) -> Result<RecoveryOutcome, Transa
     };
     let services: &dyn ServiceControl =
         if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
-    Ok(recover::recover(root, services, found.as_ref(), boot_id)?)
+    let outcome = recover::recover(root, services, found.as_ref(), boot_id)?;
+    if let RecoveryOutcome::Undone { target } = &outcome {
+        let note = HistoryNote { generation: target.clone(), ..HistoryNote::default() };
+        history::note(root, HistoryEvent::Undone, note.because("the change was interrupted"));
+    }
+    Ok(outcome)
 }

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use crate::core::config::layering::PackageLayering;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{
     PENDING, PendingEntry, PendingError, PendingGeneration, StagedGeneration, VERSION,
@@ -16,6 +17,7 @@ use crate::host::{HostDisk, HostError, LockedHost, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::history;
 use crate::transaction::state::blocked;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::unconfirmed_mark;
@@ -110,6 +112,11 @@ pub(crate) fn block(
     pending: &PendingGeneration,
     reason: &str,
 ) -> Result<(), TransactionError> {
+    // The agent of the rejected generation has noted it otherwise.
+    if pending.rejected.is_none() {
+        let note = HistoryNote::of(&pending.staged.record).because(reason);
+        history::note(host, HistoryEvent::RolledBack, note);
+    }
     blocked::block(host, &pending.staged.record, reason)?;
     Ok(remove(host.as_root())?)
 }

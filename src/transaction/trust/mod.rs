@@ -8,6 +8,7 @@ pub mod kubelet_restart;
 use std::collections::BTreeSet;
 
 use crate::core::config::managed_files;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::service_action::ServiceAction;
@@ -22,6 +23,7 @@ use crate::host::{LockedRoot, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::{apply, labels};
+use crate::transaction::history;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::interrupted::recover_first;
 use crate::transaction::trust::error::TrustMaterialError;
@@ -63,6 +65,9 @@ pub fn apply(
         let files = plan.steps.iter().filter(|step| !step.is_of_directory());
         changed.extend(files.map(|step| step.path().clone()));
         left_out.extend(plan.left_out);
+    }
+    if !changed.is_empty() {
+        history::note(root, HistoryEvent::TrustApplied, HistoryNote::default().with_paths(&changed));
     }
     Ok(AppliedTrust { changed, left_out, kubelet })
 }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use super::{shipped_links, stage};
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
@@ -25,6 +26,7 @@ use crate::os::{Deployment, DeploymentId, finalize_staged};
 use crate::transaction::engine::labels::{GenerationLabels, SelinuxLabels};
 use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, journal, labels};
+use crate::transaction::history;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::{adopted_copy, etc_merge, tree_plan};
 use crate::transaction::state::agent_files::AgentFiles;
@@ -83,6 +85,8 @@ pub fn finalize(
         });
     if let Err(error) = &bound {
         let failure = UpdateFailure { boot_id: host.system.boot_id.clone(), kind, reason: error.chain() };
+        let note = HistoryNote::of(&pending.staged.record).because(&failure.reason);
+        history::note(root, HistoryEvent::FinalizeFailed, note);
         if let Err(error) = pending::append_entry(root, &PendingEntry::Failed(failure)) {
             log::error!("cannot record the failure in the pending record: {error}", error = chain(&error));
         }
@@ -135,6 +139,7 @@ fn finalize_pending(
     {
         log::warn!("cannot record the finalization in the pending record: {error}", error = chain(&error));
     }
+    history::note(&host, HistoryEvent::Finalized, HistoryNote::of(&pending.staged.record));
     Ok(())
 }
 

@@ -1,8 +1,10 @@
 //! Live update of the running host: planned, and not applied yet.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use super::offline_sysroot::deployment_record;
+use crate::core::history::HistoryEvent;
 use crate::core::plan::{Plan, service_actions};
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
@@ -10,6 +12,7 @@ use crate::host::{LockedHost, ServiceControl};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
+use crate::transaction::history;
 use crate::transaction::plan::deployment_plan::DeploymentPlan;
 use crate::transaction::plan::target::{UpdatePurpose, UpdateTarget};
 use crate::transaction::state::decided_change::DecidedChange;
@@ -56,7 +59,10 @@ impl LiveUpdate<'_> {
         let decided =
             DecidedChange::of(host, &draft.current, target.desired, draft.plan, bound, None, &labels)?;
         let change = JournaledChange { actions: &actions, ..decided.change(host.boot_id()) };
+        let began = Instant::now();
         apply::apply(host.as_root(), services, change)?;
+        let seconds = began.elapsed().as_secs();
+        history::note(host, HistoryEvent::Applied, decided.note(target.desired).lasting(seconds));
         let DecidedChange { plan, generation, .. } = decided;
         Ok(AppliedUpdate { plan, generation })
     }

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use super::{space, sysroot};
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::Plan;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::causes::chain;
@@ -17,6 +18,7 @@ use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::{apply, labels, policy_labels};
+use crate::transaction::history;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdateTarget};
@@ -81,6 +83,12 @@ pub fn apply(
     write_generation(os, sysroot, target, &draft, bound, &generation)?;
     progress(UpdateProgress::WritingBootEntries);
     os.finish()?;
+    let note = HistoryNote {
+        config: Some(target.desired.object.name.clone()),
+        image: deployment.image.as_ref().map(|image| image.name().to_owned()),
+        ..HistoryNote::of_generation(&generation)
+    };
+    history::note(&open_deployment(sysroot, &deployment.id)?, HistoryEvent::Deployed, note);
     // Unneeded objects only occupy space; the next update tries again.
     if let Err(error) = sysroot::prune_objects(os, sysroot, &deployment.id.stateroot, None) {
         log::warn!(

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::core::config::host_config::{HostConfig, KernelType};
+use crate::core::history::HistoryEvent;
 use crate::core::plan::Plan;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::profile::Profile;
@@ -11,6 +12,7 @@ use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedRoot, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
+use crate::transaction::history;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
@@ -77,6 +79,9 @@ pub fn apply(
     recover_first(root)?;
     let decided = decide(root, desired, profile)?;
     apply::apply(root.as_root(), &NoServices, decided.change(root.boot_id()))?;
+    if !decided.steps.is_empty() {
+        history::note(root, HistoryEvent::Applied, decided.note(desired));
+    }
     let DecidedChange { plan, generation, steps, .. } = decided;
     Ok(TreeUpdate { plan, generation, changed: !steps.is_empty() })
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::settings::DriftPolicy;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::drift_repair;
 use crate::core::plan::drift_repair::RepairPlan;
 use crate::core::plan::steps::PlannedSteps;
@@ -19,6 +20,7 @@ use crate::host::systemd::service_port::NoServices;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::{apply, labels};
+use crate::transaction::history;
 use crate::transaction::plan::drift::{DriftReport, find_drift};
 use crate::transaction::plan::tree_plan;
 use crate::transaction::state::agent_files::AgentFiles;
@@ -56,6 +58,10 @@ pub fn repair(root: &LockedRoot<'_>) -> Result<DriftReport, TransactionError> {
     let remains = |path: &ManagedPath| after.findings.iter().any(|found| found.drift.path == *path);
     let drift = before.findings.into_iter().map(|found| found.drift);
     after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
+    if !after.repaired.is_empty() {
+        let note = HistoryNote::of(recorded).with_paths(after.repaired.iter().map(|drift| &drift.path));
+        history::note(root, HistoryEvent::Repaired, note);
+    }
     for found in &mut after.findings {
         found.obstacle = obstacles.get(&found.drift.path).cloned();
     }

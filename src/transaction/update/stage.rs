@@ -7,6 +7,7 @@ use super::offline_sysroot::{deploy_request, deployment_record};
 use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
 use crate::core::config::host_config::HostConfig;
+use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
@@ -23,6 +24,7 @@ use crate::os::{
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::{apply, labels, policy_labels};
+use crate::transaction::history;
 use crate::transaction::plan::deployment_plan::DeploymentPlan;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
@@ -71,7 +73,16 @@ pub(crate) fn stage_generation(
         pending::write_staged(host.as_root(), &pending.staged)?;
         Ok(pending)
     });
-    kept.inspect_err(|_| discard(os, &deployment.id))
+    let pending = kept.inspect_err(|_| discard(os, &deployment.id))?;
+    let note = staged_note(&pending).after(pending.staged.replaces.as_ref());
+    history::note(host, HistoryEvent::Staged, note);
+    Ok(pending)
+}
+
+/// Describe a staged generation in the history.
+fn staged_note(pending: &PendingGeneration) -> HistoryNote {
+    let StagedGeneration { record, deployment, .. } = &pending.staged;
+    HistoryNote { image: deployment.image.clone(), ..HistoryNote::of(record) }
 }
 
 /// Discard a staged deployment after an error. On failure it stays locked, and is lost with this boot at
@@ -189,7 +200,10 @@ pub(crate) fn restage(
     let kept = space::ensure_space_to_finalize(os, &deployment.id)
         .and_then(|()| Ok(pending::write_staged(host.as_root(), &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
-    Ok(PendingGeneration::new(intent))
+    let pending = PendingGeneration::new(intent);
+    let reason = pending.staged.failures.last().map(|failure| failure.reason.as_str()).unwrap_or_default();
+    history::note(host, HistoryEvent::Staged, staged_note(&pending).because(&format!("again: {reason}")));
+    Ok(pending)
 }
 
 /// Discard a staged generation. The pending record goes first: without it, the deployment is never
@@ -201,6 +215,7 @@ pub fn unstage(
 ) -> Result<(), TransactionError> {
     pending::remove(host.as_root())?;
     os.unstage(&pending.staged.deployment.id())?;
+    history::note(host, HistoryEvent::Unstaged, staged_note(pending));
     rollback_pin::release_pin(os, host)
 }
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use crate::core::history::history_log::HistoryLog;
 use crate::core::plan::Drift;
 use crate::core::state::journal::Journal;
 use crate::core::state::record::GenerationRecord;
@@ -19,6 +20,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::labels::SelinuxLabels;
 use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::engine::{apply, recover};
+use crate::transaction::history;
 use crate::transaction::plan::drift::DriftReport;
 use crate::transaction::plan::{adopted_copy, drift};
 use crate::transaction::state::current::CurrentState;
@@ -159,6 +161,12 @@ pub(crate) fn deployment_state(
     });
     let record_matches = record.as_ref().is_some_and(|record| record.names(&deployment.id));
     Ok(DeploymentState { deployment, record, record_matches })
+}
+
+/// Load the history in the `/var` of the default deployment; empty without a deployment.
+pub fn history(os: &mut dyn Sysroot, sysroot: &Path) -> Result<HistoryLog, TransactionError> {
+    let Some(next) = os.deployments()?.into_iter().next() else { return Ok(HistoryLog::default()) };
+    Ok(history::load(&open_deployment(sysroot, &next.id)?)?)
 }
 
 /// Find drift of the default deployment: its `/etc` and its boot entry.

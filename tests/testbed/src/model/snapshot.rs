@@ -8,6 +8,10 @@ use std::{fmt, fs};
 /// The only file that a command without changes may write.
 pub const LOCK: &str = "var/lib/flameholder/lock";
 
+/// History of the host and its next version. It grows with each change, has the time in it, and nothing decides by it, so
+/// that no snapshot has it.
+const HISTORY: [&str; 2] = ["var/lib/flameholder/history", "var/lib/flameholder/.history.new"];
+
 /// Type and content of a path.
 #[derive(Clone, PartialEq, Eq)]
 pub enum Body {
@@ -52,7 +56,7 @@ impl fmt::Debug for Node {
     }
 }
 
-/// Take a snapshot of everything below `root`.
+/// Take a snapshot of everything below `root` but the history.
 pub fn take(root: &Path) -> Snapshot {
     let mut seen = Snapshot::new();
     descend(root, "", &mut seen);
@@ -64,6 +68,9 @@ fn descend(directory: &Path, prefix: &str, seen: &mut Snapshot) {
         let path = entry.expect("an entry").path();
         let name = path.file_name().expect("a name").to_string_lossy();
         let name = if prefix.is_empty() { name.into_owned() } else { format!("{prefix}/{name}") };
+        if HISTORY.contains(&name.as_str()) {
+            continue;
+        }
         let meta = path.symlink_metadata().expect("the entry's status");
         let body = if meta.is_dir() {
             descend(&path, &name, seen);

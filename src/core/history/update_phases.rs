@@ -1,0 +1,84 @@
+//! Durations of the phases of an update, from the entries about its generation.
+
+use super::{HistoryEntry, HistoryEvent};
+use crate::core::values::identifiers::GenerationId;
+
+/// Phases with the events that begin and end them, by the names of the daemon's phases.
+const PHASES: [(&str, HistoryEvent, HistoryEvent); 4] = [
+    ("Draining", HistoryEvent::Staged, HistoryEvent::Unlocked),
+    ("ShuttingDown", HistoryEvent::Unlocked, HistoryEvent::Finalized),
+    ("Rebooting", HistoryEvent::Finalized, HistoryEvent::Booted),
+    ("CheckingBoot", HistoryEvent::Booted, HistoryEvent::Confirmed),
+];
+
+/// Phase of an update and its duration.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UpdatePhase {
+    pub name: &'static str,
+    pub seconds: u64,
+}
+
+/// Return the phases of the update that ended with `end`, the last of `entries`. Empty for events that end no update with
+/// a reboot. A phase in which the clock was set back is left out.
+#[must_use]
+pub fn phases(entries: &[HistoryEntry], end: &HistoryEntry) -> Vec<UpdatePhase> {
+    let Some(generation) = end.note.generation.as_ref().filter(|_| end.event == HistoryEvent::Confirmed)
+    else {
+        return Vec::new();
+    };
+    let preparing = last(entries, generation, &HistoryEvent::Staged).and_then(|staged| staged.note.seconds);
+    let preparing = preparing.map(|seconds| UpdatePhase { name: "Preparing", seconds });
+    let others = PHASES.iter().filter_map(|(name, from, to)| {
+        let (from, to) = (last(entries, generation, from)?, last(entries, generation, to)?);
+        let seconds = u64::try_from(to.time.as_second() - from.time.as_second()).ok()?;
+        Some(UpdatePhase { name, seconds })
+    });
+    preparing.into_iter().chain(others).collect()
+}
+
+fn last<'a>(
+    entries: &'a [HistoryEntry],
+    generation: &GenerationId,
+    event: &HistoryEvent,
+) -> Option<&'a HistoryEntry> {
+    let is_it =
+        |entry: &&HistoryEntry| entry.note.generation.as_ref() == Some(generation) && entry.event == *event;
+    entries.iter().rfind(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{EntryRequester, HistoryNote};
+    use super::*;
+    use crate::core::values::identifiers::BootId;
+
+    fn entry(second: i64, event: HistoryEvent, generation: &str, seconds: Option<u64>) -> HistoryEntry {
+        let note = HistoryNote::of_generation(&generation.to_owned().into());
+        HistoryEntry {
+            time: jiff::Timestamp::from_second(second).unwrap(),
+            event,
+            note: HistoryNote { seconds, ..note },
+            requester: EntryRequester::default(),
+            boot_id: BootId::default(),
+        }
+    }
+
+    #[test]
+    fn each_phase_lasts_from_one_event_to_the_next() {
+        let entries = [
+            entry(0, HistoryEvent::Confirmed, "a", None),
+            entry(100, HistoryEvent::Staged, "b", Some(90)),
+            entry(110, HistoryEvent::Staged, "c", Some(1)),
+            entry(160, HistoryEvent::Unlocked, "b", None),
+            entry(170, HistoryEvent::Finalized, "b", None),
+            entry(230, HistoryEvent::Booted, "b", None),
+            // The clock was set back by the time server.
+            entry(215, HistoryEvent::Confirmed, "b", None),
+        ];
+        let found = phases(&entries, entries.last().unwrap());
+        let found: Vec<_> = found.iter().map(|phase| (phase.name, phase.seconds)).collect();
+        assert_eq!(found, [("Preparing", 90), ("Draining", 60), ("ShuttingDown", 10), ("Rebooting", 60)]);
+        assert_eq!(phases(&entries, &entries[1]), []);
+        assert_eq!(phases(&entries[..1], &entries[0]), []);
+    }
+}
