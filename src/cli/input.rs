@@ -10,7 +10,7 @@ use crate::cli::CliError;
 use crate::cli::output::terminal::{say, write_out};
 use crate::cli::server_access::ServerAccessArgs;
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::settings::server_url::is_url;
+use crate::core::config::settings::server_url::{ServerUrl, is_url};
 use crate::core::plan::plain_ignition;
 use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject};
 use crate::core::values::foreign_text::escaped_json;
@@ -28,8 +28,9 @@ const SHOWN_VERSION: usize = 16;
 pub(crate) fn load_configuration(file: &Path, access: &ServerAccessArgs) -> Result<DecodedConfig, CliError> {
     match file.to_str().filter(|name| is_url(name)) {
         Some(url) => {
-            let stem = url.rsplit('/').next().filter(|element| !element.contains('.'));
-            decoded(&access.fetch(url)?, url, plain_ignition::stem_of(stem), DecodedConfig::decode)
+            let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
+            let stem = plain_ignition::stem_of(address.last_element());
+            decoded(&access.fetch(&address)?, url, stem, DecodedConfig::decode)
         }
         None => load_file(file, DecodedConfig::decode),
     }

@@ -58,7 +58,7 @@ enum Command {
     /// The content is the controller's. The name is not: its digits are a digest of the content alone, so
     /// that equal contents have equal names.
     Render(inspect::render::RenderArgs),
-    /// Keep the host at the config that a cluster or a directory desires
+    /// Keep the host at the config that a cluster, a directory or a server desires
     ///
     /// An option without a value here or in its environment variable is taken from the settings in
     /// /etc/flameholder/config.d, else it has its default.

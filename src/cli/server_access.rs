@@ -45,20 +45,19 @@ impl ServerAccessArgs {
         given.or(settings)
     }
 
-    /// Fetch the document at `url`. Settings that cannot be used end the command: without them the server might be
+    /// Fetch the document at this address. Settings that cannot be used end the command: without them the server might be
     /// trusted that they do not trust.
-    pub(crate) fn fetch(&self, url: &str) -> Result<Vec<u8>, CliError> {
-        let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
+    pub(crate) fn fetch(&self, url: &ServerUrl) -> Result<Vec<u8>, CliError> {
         let settings = settings::settings(&Root::open(Path::new("/"))?)?;
         let access = self.or(settings.source.access);
-        let request = DocumentRequest { url: address, access, limit: DocumentRequest::LIMIT };
+        let request = DocumentRequest { url: url.clone(), access, limit: DocumentRequest::LIMIT };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|source| CliError::Input { file: url.to_owned(), source })?;
+        let runtime = runtime.map_err(|source| CliError::Input { file: url.to_string(), source })?;
         match runtime.block_on(https::fetch(&request, &DocumentVersion::default()))? {
             DocumentAnswer::Document { bytes, .. } => Ok(bytes),
             DocumentAnswer::Unchanged => {
                 let source = RefusalList::one("", "the server sent no document");
-                Err(CliError::Refused { file: url.to_owned(), source })
+                Err(CliError::Refused { file: url.to_string(), source })
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use crate::core::config::accounts::AccountTable;
 use crate::core::history::EntryRequester;
 
 /// Login user ID of processes that no user started.
@@ -22,11 +23,7 @@ pub fn of_this_process() -> EntryRequester {
 }
 
 fn name_of(accounts: &str, user: u32) -> Option<String> {
-    accounts.lines().find_map(|line| {
-        let mut fields = line.split(':');
-        let name = fields.next()?;
-        (fields.nth(1)?.parse() == Ok(user)).then(|| name.to_owned())
-    })
+    AccountTable::parse([accounts], []).user_name(user).map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -25,30 +25,26 @@ pub(super) struct AccessFiles {
     pub(super) token: Option<HeaderValue>,
 }
 
-/// Certificate chain and private key of the client, in PEM.
+/// Certificate chain of the client in DER, and its private key in PEM, each with its file.
 pub(super) struct ClientIdentity {
-    pub(super) certificate: (PathBuf, Vec<u8>),
+    pub(super) chain: (PathBuf, Vec<Vec<u8>>),
     pub(super) key: (PathBuf, Vec<u8>),
 }
 
 impl AccessFiles {
     /// Read the files anew: certificates and tokens are renewed while the daemon runs.
     pub(super) fn load(access: &ServerAccess) -> Result<Self, HttpsError> {
-        let cas = access.ca.as_deref().map(|path| {
-            let blocks = der_blocks(&read(path)?);
-            let blocks = blocks.map_err(|error| refused(path, &format!("the file {error}")))?;
-            Ok((path.to_owned(), blocks))
-        });
+        let cas = access.ca.as_deref().map(read_certificates).transpose()?;
         let client = match (&access.client_certificate, &access.client_key) {
             (None, None) => None,
             (Some(certificate), Some(key)) => Some(ClientIdentity {
-                certificate: (certificate.clone(), read(certificate)?),
                 key: (key.clone(), read_key(key)?),
+                chain: read_certificates(certificate)?,
             }),
             _ => return Err(HttpsError::HalfIdentity),
         };
         let token = access.token_file.as_deref().map(read_token).transpose()?;
-        Ok(Self { cas: cas.transpose()?, client, token })
+        Ok(Self { cas, client, token })
     }
 }
 
@@ -68,6 +64,13 @@ fn read_opened(path: &Path, file: File) -> Result<Vec<u8>, HttpsError> {
         return Err(refused(path, &format!("the file has more than {FILE_BYTES} bytes")));
     }
     Ok(bytes)
+}
+
+/// Read the certificates of a PEM file, at least one.
+fn read_certificates(path: &Path) -> Result<(PathBuf, Vec<Vec<u8>>), HttpsError> {
+    let blocks = der_blocks(&read(path)?);
+    let blocks = blocks.map_err(|error| refused(path, &format!("the file {error}")))?;
+    Ok((path.to_owned(), blocks))
 }
 
 fn read_key(path: &Path) -> Result<Vec<u8>, HttpsError> {

@@ -141,7 +141,7 @@ async fn answer_of(
 ) -> Result<Response<Incoming>, HttpsError> {
     let stream = connect(url).await?;
     let (stream, public_key) = tls::connect(stream, url, files).await?;
-    if !access.pins.is_empty() && !access.pins.iter().any(|pin| pin.matches(public_key.digest())) {
+    if !access.pins.is_empty() && !access.pins.contains(&public_key) {
         return Err(HttpsError::Unpinned {
             server: url.authority().to_owned(),
             found: public_key.to_string(),

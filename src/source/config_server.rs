@@ -3,7 +3,6 @@
 //!
 //! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use futures::FutureExt as _;
@@ -22,7 +21,7 @@ use crate::host::facts::boot;
 use crate::host::memory_file::MemoryFile;
 use crate::https;
 use crate::https::{DocumentAnswer, DocumentRequest, DocumentVersion, HttpsError};
-use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
+use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent, acknowledge, config_ref};
 
 /// Shortest time between two requests, whatever an operator asks for.
 const SPACING: Duration = Duration::from_secs(10);
@@ -61,12 +60,8 @@ impl ServedConfig {
         let checked = received.and_then(|received| decode::decode(&received.config).map(|_| received.config));
         let config =
             checked.map_err(|refusals| PollError::Refused { file: request.url.to_string(), refusals })?;
-        let document = config.document.to_string();
-        let digest = ContentDigest::of(document.as_bytes()).to_string();
-        Ok(Self {
-            desired: ConfigRef { config: config.name, image: None, digest: Some(digest.into()) },
-            document: MemoryFile::of("machineconfig", document.as_bytes()).map_err(PollError::Memory)?,
-        })
+        let document = MemoryFile::of("machineconfig", config.document.to_string().as_bytes());
+        Ok(Self { desired: config_ref(&config), document: document.map_err(PollError::Memory)? })
     }
 }
 
@@ -91,9 +86,8 @@ impl ConfigServerSource {
         let (sender, polled) = unbounded_channel();
         let polls = ServerPoller { request: &self.request, interval: self.interval, asked: &asked };
         let answers = SourceAnswers { events: self.events, asked: &asked, served: None, error: None };
-        let mut polls = pin!(polls.run(sender));
         tokio::select! {
-            () = &mut polls => {}
+            () = polls.run(sender) => {}
             () = answers.run(commands, polled) => {}
         }
     }
@@ -189,7 +183,7 @@ impl SourceAnswers<'_> {
             tokio::select! {
                 command = commands.recv() => match command {
                     None => return,
-                    Some(SourceCommand::Publish(view)) => self.acknowledge(*view),
+                    Some(SourceCommand::Publish(view)) => self.published(&view),
                     Some(SourceCommand::Fetch(desired)) => {
                         let fetched = self.fetched(&desired).map_err(Into::into);
                         self.send(SourceEvent::Fetched(desired, fetched));
@@ -203,15 +197,11 @@ impl SourceAnswers<'_> {
         }
     }
 
-    fn acknowledge(&self, view: LifecycleView) {
-        let LifecycleView { number, lifecycle } = view;
-        self.send(SourceEvent::Published(number));
-        match lifecycle.phase {
-            DaemonPhase::Draining { target, .. } => self.send(SourceEvent::Drained(target)),
-            DaemonPhase::Uncordoning { .. } => self.send(SourceEvent::Uncordoned),
-            // The daemon has just been started, or asked to look again.
-            DaemonPhase::Observing => self.asked.notify_one(),
-            _ => {}
+    fn published(&self, view: &LifecycleView) {
+        acknowledge(view, |event| self.send(event));
+        // The daemon has just been started, or asked to look again.
+        if view.lifecycle.phase == DaemonPhase::Observing {
+            self.asked.notify_one();
         }
     }
 

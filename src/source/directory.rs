@@ -12,15 +12,14 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::{PoolName, ReleaseImages, render};
 use crate::core::config::{decode, machine_config};
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, ProblemClass};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
-use crate::core::values::tree::ContentDigest;
 use crate::host::file_watch::FileWatch;
 use crate::host::memory_file::MemoryFile;
 use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
-use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
+use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, config_ref};
 
 /// Pool name for the rendered config of several files.
 const POOL: &str = "local";
@@ -131,11 +130,6 @@ fn directory_of(path: &Path) -> PathBuf {
     directory.to_owned()
 }
 
-fn config_ref(config: &MachineConfig) -> ConfigRef {
-    let digest = ContentDigest::of(config.document.to_string().as_bytes());
-    ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string().into()) }
-}
-
 #[derive(Debug)]
 pub struct DirectorySource {
     path: PathBuf,
@@ -172,15 +166,7 @@ impl DirectorySource {
     async fn run_commands(&self, orders: &mut UnboundedReceiver<SourceCommand>) {
         while let Some(order) = orders.recv().await {
             match order {
-                SourceCommand::Publish(view) => {
-                    let LifecycleView { number, lifecycle } = *view;
-                    self.send(SourceEvent::Published(number));
-                    match lifecycle.phase {
-                        DaemonPhase::Draining { target, .. } => self.send(SourceEvent::Drained(target)),
-                        DaemonPhase::Uncordoning { .. } => self.send(SourceEvent::Uncordoned),
-                        _ => {}
-                    }
-                }
+                SourceCommand::Publish(view) => acknowledge(&view, |event| self.send(event)),
                 SourceCommand::Fetch(desired) => {
                     let fetched = self.fetch(&desired).map_err(Into::into);
                     self.send(SourceEvent::Fetched(desired, fetched));

@@ -8,7 +8,8 @@ pub mod kube;
 
 use std::sync::Arc;
 
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, Lifecycle};
+use crate::core::config::machine_config::MachineConfig;
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle};
 use crate::core::trust::document::TrustVersion;
 use crate::core::values::tree::ContentDigest;
 use crate::host::memory_file::MemoryFile;
@@ -56,6 +57,22 @@ pub enum SourceEvent {
         /// True if the server's certificate is not trusted.
         is_untrusted: bool,
     },
+}
+
+/// Return the reference to a config outside a cluster, where equal names may have different contents.
+fn config_ref(config: &MachineConfig) -> ConfigRef {
+    let digest = ContentDigest::of(config.document.to_string().as_bytes());
+    ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string().into()) }
+}
+
+/// Acknowledge a view without a cluster: no component drains the node or reads published phases.
+fn acknowledge(view: &LifecycleView, send: impl Fn(SourceEvent)) {
+    send(SourceEvent::Published(view.number));
+    match &view.lifecycle.phase {
+        DaemonPhase::Draining { target, .. } => send(SourceEvent::Drained(target.clone())),
+        DaemonPhase::Uncordoning { .. } => send(SourceEvent::Uncordoned),
+        _ => {}
+    }
 }
 
 /// Trust material that a source delivers.

@@ -8,12 +8,14 @@ use flameholder::core::config::settings::server_access::ServerAccess;
 use flameholder::https::{DocumentAnswer, DocumentRequest, DocumentVersion, HttpsError, fetch};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testbed::https_server::{Authority, HttpsServer, SHORT_LIMIT, ServerAnswer, ServerCertificate};
+use testbed::https_server::{Authority, HttpsServer, ServerAnswer, ServerCertificate};
 use testbed::model::document::{config_server_answer, data_url, file, with_files};
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
 const PATH: &str = "/config/worker";
+/// Longest time of a request to a server that stalls.
+const SHORT_LIMIT: Duration = Duration::from_secs(2);
 
 /// CA in a directory of its own, and a server with this certificate.
 fn server_with(kind: ServerCertificate) -> (TempDir, Authority, HttpsServer) {

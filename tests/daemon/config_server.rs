@@ -6,17 +6,13 @@ use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::Value;
 use testbed::agent::Agent;
-use testbed::booted::config::Config;
 use testbed::booted::host::Host;
 use testbed::https_server::{Authority, HttpsServer, ServerAnswer, ServerCertificate};
 use testbed::model::document::config_server_answer;
 
-const PATH: &str = "/config/worker";
+use crate::directory::{apply_live_config, daemon_report, live_config};
 
-/// Config whose changes need no reboot.
-fn live_config(text: &str) -> Config {
-    Config::new(&format!("rendered-{text}"), &[("/etc/nmstate/openshift/app.yml", text)])
-}
+const PATH: &str = "/config/worker";
 
 fn answer(text: &str) -> String {
     config_server_answer(live_config(text).json(), &format!("rendered-{text}")).to_string()
@@ -25,8 +21,7 @@ fn answer(text: &str) -> String {
 /// Host that has the live config `one`, CA in its directory `media`, and a server of that config.
 fn host_with_server() -> (Host, Authority, HttpsServer) {
     let host = Host::install(Os::new(1));
-    let applied = host.apply(&host.config(live_config("one").json()), None);
-    assert_eq!(applied.code, Some(0), "{applied:?}");
+    apply_live_config(&host, "one");
     let authority = Authority::create(&host.path("media"));
     let server = HttpsServer::start(&authority, ServerCertificate::Valid, &answer("one"));
     (host, authority, server)
@@ -35,10 +30,6 @@ fn host_with_server() -> (Host, Authority, HttpsServer) {
 fn start(host: &Host, server: &HttpsServer) -> Agent {
     let url = server.url(PATH);
     Agent::start(host, &["--source", &url, "--server-ca", "/run/media/ca.pem", "--poll-interval", "1"])
-}
-
-fn daemon_report(host: &Host) -> Value {
-    serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon.json")).unwrap()).unwrap()
 }
 
 fn serve(server: &HttpsServer, text: &str) {

@@ -21,17 +21,17 @@ fn set_desired_config(host: &Host, config: &Value) {
     fs::rename(new, path).unwrap();
 }
 
-fn daemon_report(host: &Host) -> Value {
+pub(crate) fn daemon_report(host: &Host) -> Value {
     serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon.json")).unwrap()).unwrap()
 }
 
 /// Config whose changes need no reboot.
-fn live_config(text: &str) -> Config {
+pub(crate) fn live_config(text: &str) -> Config {
     Config::new(&format!("rendered-{text}"), &[("/etc/nmstate/openshift/app.yml", text)])
 }
 
 /// Apply that config before the daemon starts.
-fn apply_live_config(host: &Host, text: &str) {
+pub(crate) fn apply_live_config(host: &Host, text: &str) {
     let outcome = host.apply(&host.config(live_config(text).json()), None);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
 }

@@ -56,6 +56,12 @@ impl AccountTable {
         self.users.get(name)
     }
 
+    /// The name of the user with this number; of several names, the first in alphabetical order.
+    #[must_use]
+    pub fn user_name(&self, uid: u32) -> Option<&str> {
+        self.users.iter().find(|(_, account)| account.uid == uid).map(|(name, _)| name.as_str())
+    }
+
     /// The group number of `name`.
     #[must_use]
     pub fn group(&self, name: &str) -> Option<u32> {

@@ -47,56 +47,40 @@ pub enum HistoryEvent {
 }
 
 impl HistoryEvent {
-    /// The kinds of this release, with the message ID of their journal entries.
-    pub const ALL: [(Self, &'static str); 17] = [
-        (Self::Applied, "4e830742ba8a4639ae1283ce3a8f12ce"),
-        (Self::Deployed, "69eb012f0f8a4e08a311c2d5e3ac836e"),
-        (Self::Staged, "52eb3a081af447d09a0b53056223ed78"),
-        (Self::Unlocked, "f6ad8c8989104a81ba801530921bef34"),
-        (Self::Unstaged, "9baf0aec4ace4fab98202bb94597ce35"),
-        (Self::Finalized, "40485b3e43c1426582e63abb85879d79"),
-        (Self::FinalizeFailed, "880c2ffbef3a4e34bf5feedd20dd0e50"),
-        (Self::Booted, "d7210d840f0f475e8052b655f796c21e"),
-        (Self::Confirmed, "d78612e1908b44bfbb749a7c10b45ca2"),
-        (Self::RolledBack, "f5b8fcdd848e4333a8f372de5cd0d826"),
-        (Self::Blocked, "21cd5c0c8f654e8f96757deb472e7519"),
-        (Self::Unblocked, "7fe1340d7a14458c9787b8b7e8742225"),
-        (Self::Repaired, "50cfe9f67567486893ef8e6a28dd918c"),
-        (Self::TrustApplied, "ae28d311ce9e4a03aac44232dd519988"),
-        (Self::Adopted, "a38136e0097441079cb61ee819820d32"),
-        (Self::HandedBack, "b2b9b96597c042319da3e6526067319e"),
-        (Self::Undone, "4a86b1077dd84d208828dde4379d802f"),
+    /// The kinds of this release, each with its spelling and with the message ID of its journal entries.
+    pub const ALL: [(Self, &'static str, &'static str); 17] = [
+        (Self::Applied, "applied", "4e830742ba8a4639ae1283ce3a8f12ce"),
+        (Self::Deployed, "deployed", "69eb012f0f8a4e08a311c2d5e3ac836e"),
+        (Self::Staged, "staged", "52eb3a081af447d09a0b53056223ed78"),
+        (Self::Unlocked, "unlocked", "f6ad8c8989104a81ba801530921bef34"),
+        (Self::Unstaged, "unstaged", "9baf0aec4ace4fab98202bb94597ce35"),
+        (Self::Finalized, "finalized", "40485b3e43c1426582e63abb85879d79"),
+        (Self::FinalizeFailed, "finalizeFailed", "880c2ffbef3a4e34bf5feedd20dd0e50"),
+        (Self::Booted, "booted", "d7210d840f0f475e8052b655f796c21e"),
+        (Self::Confirmed, "confirmed", "d78612e1908b44bfbb749a7c10b45ca2"),
+        (Self::RolledBack, "rolledBack", "f5b8fcdd848e4333a8f372de5cd0d826"),
+        (Self::Blocked, "blocked", "21cd5c0c8f654e8f96757deb472e7519"),
+        (Self::Unblocked, "unblocked", "7fe1340d7a14458c9787b8b7e8742225"),
+        (Self::Repaired, "repaired", "50cfe9f67567486893ef8e6a28dd918c"),
+        (Self::TrustApplied, "trustApplied", "ae28d311ce9e4a03aac44232dd519988"),
+        (Self::Adopted, "adopted", "a38136e0097441079cb61ee819820d32"),
+        (Self::HandedBack, "handedBack", "b2b9b96597c042319da3e6526067319e"),
+        (Self::Undone, "undone", "4a86b1077dd84d208828dde4379d802f"),
     ];
 
     /// The spelling in documents.
     #[must_use]
     pub fn as_str(&self) -> &str {
         match self {
-            Self::Applied => "applied",
-            Self::Deployed => "deployed",
-            Self::Staged => "staged",
-            Self::Unlocked => "unlocked",
-            Self::Unstaged => "unstaged",
-            Self::Finalized => "finalized",
-            Self::FinalizeFailed => "finalizeFailed",
-            Self::Booted => "booted",
-            Self::Confirmed => "confirmed",
-            Self::RolledBack => "rolledBack",
-            Self::Blocked => "blocked",
-            Self::Unblocked => "unblocked",
-            Self::Repaired => "repaired",
-            Self::TrustApplied => "trustApplied",
-            Self::Adopted => "adopted",
-            Self::HandedBack => "handedBack",
-            Self::Undone => "undone",
             Self::Other(kind) => kind,
+            kind => Self::ALL.iter().find(|(known, ..)| known == kind).map_or("", |(_, name, _)| name),
         }
     }
 
     /// Message ID of the event's entry in the journal; empty for kinds of a newer release.
     #[must_use]
     pub fn message_id(&self) -> &'static str {
-        Self::ALL.iter().find(|(kind, _)| kind == self).map_or("", |(_, id)| id)
+        Self::ALL.iter().find(|(kind, ..)| kind == self).map_or("", |(.., id)| id)
     }
 }
 
@@ -108,7 +92,7 @@ mod tests {
 
     #[test]
     fn kinds_are_spelled_as_in_documents_and_read_again() {
-        for (kind, _) in HistoryEvent::ALL {
+        for (kind, ..) in HistoryEvent::ALL {
             let spelled = serde_json::to_value(&kind).unwrap();
             assert_eq!(spelled, kind.as_str());
             assert_eq!(serde_json::from_value::<HistoryEvent>(spelled).unwrap(), kind);
@@ -119,7 +103,7 @@ mod tests {
 
     #[test]
     fn message_ids_are_128_bits_and_unique() {
-        let ids: Vec<&str> = HistoryEvent::ALL.iter().map(|(_, id)| *id).collect();
+        let ids: Vec<&str> = HistoryEvent::ALL.iter().map(|(.., id)| *id).collect();
         assert!(ids.iter().all(|id| id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())));
         assert_eq!(ids.iter().collect::<BTreeSet<_>>().len(), ids.len());
     }

@@ -140,10 +140,11 @@ impl HistoryNote {
         }
     }
 
-    /// Note about a generation, of which nothing else is known.
+    /// Note about a generation of a config, before its record is at hand.
     #[must_use]
-    pub fn of_generation(generation: &GenerationId) -> Self {
-        Self { generation: Some(generation.clone()), ..Self::default() }
+    pub fn of_config(config: &ConfigName, generation: &GenerationId) -> Self {
+        let (config, generation) = (Some(config.clone()), Some(generation.clone()));
+        Self { config, generation, ..Self::default() }
     }
 
     /// Add the cause, cut to a length that keeps the history readable.

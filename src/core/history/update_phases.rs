@@ -53,7 +53,7 @@ mod tests {
     use crate::core::values::identifiers::BootId;
 
     fn entry(second: i64, event: HistoryEvent, generation: &str, seconds: Option<u64>) -> HistoryEntry {
-        let note = HistoryNote::of_generation(&generation.to_owned().into());
+        let note = HistoryNote::of_config(&"c".into(), &generation.into());
         HistoryEntry {
             time: jiff::Timestamp::from_second(second).unwrap(),
             event,

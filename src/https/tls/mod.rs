@@ -5,12 +5,8 @@ mod openssl;
 #[cfg(feature = "rustls")]
 mod rustls;
 
-use std::fmt;
 use std::path::PathBuf;
 
-use base64::Engine as _;
-use base64::prelude::BASE64_STANDARD;
-use sha2::{Digest as _, Sha256};
 use tokio::net::TcpStream;
 use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::{Decode as _, Encode as _};
@@ -22,30 +18,8 @@ use self::rustls::{RustlsStream as TlsStream, connect as connect_with_provider};
 use super::HttpsError;
 use super::access_files::AccessFiles;
 use super::error::CertificateFault;
+use crate::core::config::settings::server_access::PublicKeyPin;
 use crate::core::config::settings::server_url::ServerUrl;
-
-/// SHA-256 of a server's public key.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct PublicKeyDigest([u8; 32]);
-
-impl PublicKeyDigest {
-    fn of(certificate: &[u8]) -> Option<Self> {
-        let certificate = CertificateInner::<Raw>::from_der(certificate).ok()?;
-        let key = certificate.tbs_certificate.subject_public_key_info.to_der().ok()?;
-        Some(Self(Sha256::digest(key).into()))
-    }
-
-    pub(super) fn digest(self) -> [u8; 32] {
-        self.0
-    }
-}
-
-/// The spelling of pins.
-impl fmt::Display for PublicKeyDigest {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256//{}", BASE64_STANDARD.encode(self.0))
-    }
-}
 
 /// Failure of a handshake.
 enum HandshakeFault {
@@ -64,7 +38,7 @@ pub(super) async fn connect(
     stream: TcpStream,
     url: &ServerUrl,
     files: &AccessFiles,
-) -> Result<(TlsStream, PublicKeyDigest), HttpsError> {
+) -> Result<(TlsStream, PublicKeyPin), HttpsError> {
     let server = || url.authority().to_owned();
     let connected = connect_with_provider(stream, url.host(), files).await;
     let (stream, certificate) = connected.map_err(|fault| match fault {
@@ -75,7 +49,14 @@ pub(super) async fn connect(
         HandshakeFault::Connection(reason) => HttpsError::Unreachable { server: server(), reason },
     })?;
     let unreadable = || CertificateFault::Other("it is not a valid X.509 certificate".to_owned());
-    let key = PublicKeyDigest::of(&certificate);
+    let key = public_key_of(&certificate);
     let key = key.ok_or_else(|| HttpsError::Certificate { server: server(), fault: unreadable() })?;
     Ok((stream, key))
+}
+
+/// Return the pin of a certificate's public key; `None` if the certificate is not valid.
+fn public_key_of(certificate: &[u8]) -> Option<PublicKeyPin> {
+    let certificate = CertificateInner::<Raw>::from_der(certificate).ok()?;
+    let key = certificate.tbs_certificate.subject_public_key_info.to_der().ok()?;
+    Some(PublicKeyPin::of_key(&key))
 }

@@ -77,19 +77,19 @@ fn connector(files: &AccessFiles) -> Result<SslConnector, HandshakeFault> {
 
 fn identify(builder: &mut SslConnectorBuilder, identity: &ClientIdentity) -> Result<(), HandshakeFault> {
     let refused = |path: &Path, reason: String| HandshakeFault::Credential(path.to_owned(), reason);
-    let ClientIdentity { certificate, key } = identity;
-    let chain = X509::stack_from_pem(&certificate.1);
-    let mut chain = chain.map_err(|error| refused(&certificate.0, error.to_string()))?.into_iter();
-    let first = chain.next();
-    let first =
-        first.ok_or_else(|| refused(&certificate.0, "the file has no certificate in PEM form".to_owned()))?;
-    let private = PKey::private_key_from_pem(&key.1).map_err(|error| refused(&key.0, error.to_string()))?;
-    builder.set_certificate(&first).map_err(|error| refused(&certificate.0, error.to_string()))?;
-    for next in chain {
-        builder.add_extra_chain_cert(next).map_err(|error| refused(&certificate.0, error.to_string()))?;
+    let ClientIdentity { chain: (chain_file, chain), key: (key_file, key) } = identity;
+    for (index, certificate) in chain.iter().enumerate() {
+        let added = X509::from_der(certificate).and_then(|certificate| match index {
+            0 => builder.set_certificate(&certificate),
+            _ => builder.add_extra_chain_cert(certificate),
+        });
+        added.map_err(|error| refused(chain_file, error.to_string()))?;
     }
-    let matched = builder.set_private_key(&private).and_then(|()| builder.check_private_key());
-    matched.map_err(|error| refused(&key.0, error.to_string()))
+    let matched = PKey::private_key_from_pem(key).and_then(|key| {
+        builder.set_private_key(&key)?;
+        builder.check_private_key()
+    });
+    matched.map_err(|error| refused(key_file, error.to_string()))
 }
 
 fn fault_of(verdict: X509VerifyResult, certificate: Option<&X509Ref>) -> CertificateFault {

@@ -1,7 +1,6 @@
 //! TLS by rustls.
 
 use std::io;
-use std::path::Path;
 use std::sync::Arc;
 
 use rustls::pki_types::pem::PemObject as _;
@@ -36,18 +35,13 @@ fn config(files: &AccessFiles) -> Result<ClientConfig, HandshakeFault> {
     let builder = ClientConfig::builder_with_provider(provider);
     let builder = builder.with_safe_default_protocol_versions().expect("the provider has both versions");
     let builder = builder.with_root_certificates(roots(files)?);
-    let Some(ClientIdentity { certificate, key }) = &files.client else {
+    let Some(ClientIdentity { chain: (_, chain), key: (key_file, key) }) = &files.client else {
         return Ok(builder.with_no_client_auth());
     };
-    let refused = |path: &Path, reason: String| HandshakeFault::Credential(path.to_owned(), reason);
-    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&certificate.1).collect();
-    let chain = chain.map_err(|error| refused(&certificate.0, error.to_string()))?;
-    if chain.is_empty() {
-        return Err(refused(&certificate.0, "the file has no certificate in PEM form".to_owned()));
-    }
-    let private =
-        PrivateKeyDer::from_pem_slice(&key.1).map_err(|error| refused(&key.0, error.to_string()))?;
-    builder.with_client_auth_cert(chain, private).map_err(|error| refused(&key.0, error.to_string()))
+    let refused = |reason: String| HandshakeFault::Credential(key_file.clone(), reason);
+    let chain = chain.iter().map(|certificate| CertificateDer::from(certificate.clone())).collect();
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| refused(error.to_string()))?;
+    builder.with_client_auth_cert(chain, key).map_err(|error| refused(error.to_string()))
 }
 
 fn roots(files: &AccessFiles) -> Result<RootCertStore, HandshakeFault> {

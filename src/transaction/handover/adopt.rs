@@ -83,8 +83,7 @@ pub fn adopt(
     let is_shipped = adoption.version.is_none();
     let adopted = adopt_booted(os, services, host, adoption)?;
     if !adopted.was_ours {
-        let config = Some(adopted.config.clone());
-        let note = HistoryNote { config, ..HistoryNote::of_generation(&adopted.generation) };
+        let note = HistoryNote::of_config(&adopted.config, &adopted.generation);
         let repaired = adopted.repaired.iter().map(|drift| &drift.path);
         history::note(host, HistoryEvent::Adopted, note.with_paths(repaired));
     }

@@ -70,8 +70,7 @@ impl DecidedChange {
     pub fn note(&self, desired: &DecodedConfig) -> HistoryNote {
         let steps = self.plan.tree.iter().flat_map(|tree| &tree.steps.steps);
         let paths = steps.filter(|step| !step.is_of_directory()).map(PlanStep::path);
-        let config = Some(desired.object.name.clone());
-        let note = HistoryNote { config, ..HistoryNote::of_generation(&self.generation) };
+        let note = HistoryNote::of_config(&desired.object.name, &self.generation);
         note.after(self.current.as_ref()).with_paths(paths)
     }
 

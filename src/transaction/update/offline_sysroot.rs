@@ -84,9 +84,8 @@ pub fn apply(
     progress(UpdateProgress::WritingBootEntries);
     os.finish()?;
     let note = HistoryNote {
-        config: Some(target.desired.object.name.clone()),
         image: deployment.image.as_ref().map(|image| image.name().to_owned()),
-        ..HistoryNote::of_generation(&generation)
+        ..HistoryNote::of_config(&target.desired.object.name, &generation)
     };
     history::note(&open_deployment(sysroot, &deployment.id)?, HistoryEvent::Deployed, note);
     // Unneeded objects only occupy space; the next update tries again.

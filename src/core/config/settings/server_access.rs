@@ -1,9 +1,13 @@
 //! Access to an HTTPS server: whom the client trusts, and how it identifies itself.
 
+use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde::Deserialize;
+use sha2::{Digest as _, Sha256};
 
 /// Prefix of a pin, as `curl --pinnedpubkey` spells it.
 const PIN_PREFIX: &str = "sha256//";
@@ -45,10 +49,16 @@ impl ServerAccess {
 pub struct PublicKeyPin([u8; 32]);
 
 impl PublicKeyPin {
-    /// Return true if this is the pin of a key with this SHA-256.
+    /// Return the pin of a public key in DER.
     #[must_use]
-    pub fn matches(&self, digest: [u8; 32]) -> bool {
-        self.0 == digest
+    pub fn of_key(der: &[u8]) -> Self {
+        Self(Sha256::digest(der).into())
+    }
+}
+
+impl fmt::Display for PublicKeyPin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{PIN_PREFIX}{}", BASE64_STANDARD.encode(self.0))
     }
 }
 
@@ -77,9 +87,15 @@ mod tests {
 
     #[test]
     fn pin_is_the_hash_of_a_key_in_base64() {
-        let pin: PublicKeyPin = "sha256//AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=".parse().unwrap();
+        let spelled = "sha256//AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=";
+        let pin: PublicKeyPin = spelled.parse().unwrap();
         let digest = std::array::from_fn(|index| u8::try_from(index).unwrap());
-        assert!(pin.matches(digest) && !pin.matches([0; 32]));
+        assert!(pin == PublicKeyPin(digest) && pin != PublicKeyPin([0; 32]));
+        assert_eq!(pin.to_string(), spelled);
+        assert_eq!(
+            PublicKeyPin::of_key(b"").to_string(),
+            "sha256//47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU="
+        );
         for text in
             ["", "sha256//", "sha256//AAEC", "sha512//AAEC", "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="]
         {

@@ -5,7 +5,6 @@ mod certificates;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 pub use certificates::{Authority, ServerCertificate};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -251,6 +250,3 @@ fn chosen_version(accept: &str) -> Option<String> {
         versions.find_map(|entry| entry.split(';').find_map(|part| part.trim().strip_prefix("version=")))?;
     Some(version.split('.').take(2).collect::<Vec<_>>().join("."))
 }
-
-/// Longest time of a request in tests of servers that stall.
-pub const SHORT_LIMIT: Duration = Duration::from_secs(2);
