@@ -89,6 +89,14 @@ fn damaged_history_keeps_nothing_from_working() {
     assert_eq!((events(&before).len(), before["damagedLines"].as_u64()), (5, Some(1)));
     host.update(&host.config(full_config("two").json()), None);
     assert_eq!(events(&history(&host)).len(), 10);
+    // A history that another program filled is set aside.
+    std::fs::write(&path, vec![b'x'; 5 << 20]).unwrap();
+    let refused = host.run(["flameholder", "history"]);
+    assert!(refused.code == Some(1) && refused.stderr.contains("larger than"), "{refused:?}");
+    assert_eq!(host.apply(&host.config(full_config("three").json()), None).code, Some(0));
+    assert_eq!(events(&history(&host)), ["staged rendered-three", "unlocked rendered-three"]);
+    assert!(host.var("lib/flameholder/history.unreadable").exists());
+    host.run_ok(["flameholder", "unstage"]);
     // A history that cannot be written, as on a full disk, is no reason to fail an update.
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();

@@ -53,7 +53,15 @@ fn mirror(entry: &HistoryEntry) {
 
 fn append(disk: &dyn HostDisk, entry: &HistoryEntry) -> Result<(), HostError> {
     let path = ManagedPath::constant(HISTORY);
-    match add(&read(disk)?, entry) {
+    let written = match read(disk) {
+        // Another program wrote it; each further event would fail as well.
+        Err(HostError::TooLarge { .. }) => {
+            atomic_file::set_aside(disk, &path)?;
+            Vec::new()
+        }
+        written => written?,
+    };
+    match add(&written, entry) {
         HistoryWrite::Append(line) => {
             disk.append(&path, &line)?;
             disk.sync(&[Some(path)])

@@ -87,7 +87,10 @@ pub fn apply(
         image: deployment.image.as_ref().map(|image| image.name().to_owned()),
         ..HistoryNote::of_config(&target.desired.object.name, &generation)
     };
-    history::note(&open_deployment(sysroot, &deployment.id)?, HistoryEvent::Deployed, note);
+    match open_deployment(sysroot, &deployment.id) {
+        Ok(root) => history::note(&root, HistoryEvent::Deployed, note),
+        Err(error) => log::warn!("cannot add to the history: {}", chain(&error)),
+    }
     // Unneeded objects only occupy space; the next update tries again.
     if let Err(error) = sysroot::prune_objects(os, sysroot, &deployment.id.stateroot, None) {
         log::warn!(
