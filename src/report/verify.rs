@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::config::settings::DriftPolicy;
-use crate::core::plan::{Drift, DriftFinding};
+use crate::core::plan::drift::{Drift, DriftFinding};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;

@@ -9,7 +9,7 @@ use crate::cli::input::{open_to_change, print_json};
 use crate::cli::output::terminal::print_text;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
 use crate::core::config::settings::DriftPolicy;
-use crate::core::plan::{Drift, DriftFinding};
+use crate::core::plan::drift::{Drift, DriftFinding};
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root};

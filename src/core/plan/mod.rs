@@ -4,7 +4,7 @@
 
 pub mod diff;
 pub mod disruption;
-pub mod drift_repair;
+pub mod drift;
 pub mod facts;
 pub mod first_boot;
 pub mod first_presets;
@@ -23,6 +23,7 @@ use std::collections::BTreeSet;
 
 use diff::ConfigDiff;
 use disruption::Disruption;
+use drift::Drift;
 use schemars::JsonSchema;
 use serde::Serialize;
 use steps::{PathObstruction, PlanStep, PlannedSteps};
@@ -31,13 +32,11 @@ use crate::core::config::host_config::{HostConfig, OsSpec};
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::protected;
-use crate::core::config::settings::DriftPolicy;
 use crate::core::etc_merge::MergeFindings;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::{Refusal, RefusalList};
-use crate::core::values::tree::DriftKind;
 
 /// Plan from one configuration to another. Planning has no side effects.
 #[derive(Debug, Clone, PartialEq)]
@@ -104,27 +103,6 @@ pub struct TreePlan {
     pub drift: Vec<Drift>,
     /// Checks made before anything is changed.
     pub preflight: Vec<PreflightCheck>,
-}
-
-/// Drift of one managed path.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Drift {
-    /// Path of the file, or of the unit whose enablement differs.
-    pub path: ManagedPath,
-    /// Property that differs.
-    pub kind: DriftKind,
-}
-
-/// One drifted path with its drift policy.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DriftFinding {
-    pub drift: Drift,
-    /// Policy from the settings: report, repair or ignore.
-    pub policy: DriftPolicy,
-    /// Reason for which a repair was not possible.
-    pub obstacle: Option<String>,
-    /// True if a user other than root can change the path. Such drift is reported, and blocks nothing.
-    pub is_unprivileged: bool,
 }
 
 /// Result of a preflight check, such as free space or a missing program.

@@ -1,17 +1,18 @@
 //! Plan for a tree: steps, drift and unsupported parts, decided from its facts and two configurations.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::diff::ConfigDiff;
+use super::drift::find_drift;
 use super::facts::TreeFacts;
 use super::password::PasswordEdit;
 use super::steps::{PathObstruction, PriorChanges, StepInputs};
-use super::{Drift, TreePlan, kubeconfig, password, steps, unit_links};
+use super::{TreePlan, kubeconfig, password, steps, unit_links};
 use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::{DriftKind, FileEntry, PathState};
+use crate::core::values::tree::{FileEntry, PathState};
 
 /// Input of a tree plan, besides the tree's facts.
 #[derive(Debug, Clone, Copy)]
@@ -62,7 +63,7 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
     if !diff.is_empty() {
         steps.steps.extend(kubeconfig::make_private(facts, desired, profile));
     }
-    let drift = current.map(|current| drift(facts, current, &prior.labels, profile)).unwrap_or_default();
+    let drift = current.map(|current| find_drift(facts, current, &prior.labels, profile)).unwrap_or_default();
     let outside = facts.outside.clone();
     let unchanged = unchanged(facts);
     (TreePlan { steps, outside, unchanged, drift, preflight: Vec::new() }, unsupported)
@@ -98,51 +99,5 @@ fn kept_by_overwrite_false(
                 file.index
             ),
         })
-        .collect()
-}
-
-/// Find drift: managed paths that differ from `current`, or from their recorded SELinux label; in order of
-/// path.
-#[must_use]
-pub fn drift(
-    facts: &TreeFacts,
-    current: &HostConfig,
-    labels: &BTreeMap<ManagedPath, String>,
-    profile: Profile,
-) -> Vec<Drift> {
-    let mut drift: Vec<Drift> = facts
-        .current
-        .entries
-        .iter()
-        .filter_map(|(path, entry)| {
-            let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
-            if profile.keeps_local_content(path) && matches!(node, PathState::File { .. }) {
-                return None;
-            }
-            let kind = entry.drift(node, &facts.observed)?;
-            Some(Drift { path: path.clone(), kind })
-        })
-        .collect();
-    let links = unit_links::drifted_links(facts, current).into_iter();
-    drift.extend(links.map(|path| Drift { path, kind: DriftKind::Enablement }));
-    if password::has_drifted(facts, current) {
-        let path = ManagedPath::constant(SHADOW);
-        drift.push(Drift { path, kind: DriftKind::Password });
-    }
-    drift.extend(mislabelled(facts, labels, &drift));
-    drift.sort();
-    drift
-}
-
-/// Find paths whose only difference is their SELinux label.
-fn mislabelled(facts: &TreeFacts, labels: &BTreeMap<ManagedPath, String>, found: &[Drift]) -> Vec<Drift> {
-    let found: BTreeSet<&ManagedPath> = found.iter().map(|drift| &drift.path).collect();
-    labels
-        .iter()
-        .filter(|(path, label)| {
-            let node = facts.observed.get(*path);
-            node.is_some_and(|node| node.is_mislabelled(label)) && !found.contains(path)
-        })
-        .map(|(path, _)| Drift { path: path.clone(), kind: DriftKind::Label })
         .collect()
 }

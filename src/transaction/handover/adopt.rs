@@ -9,9 +9,10 @@ use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
-use crate::core::plan::drift_repair::RepairPlan;
+use crate::core::plan::TreePlan;
+use crate::core::plan::drift::repair_plan::RepairPlan;
+use crate::core::plan::drift::{Drift, repair_plan};
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
-use crate::core::plan::{Drift, TreePlan, drift_repair};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::mcd_originals;
 use crate::core::state::record::GenerationRecord;
@@ -255,7 +256,7 @@ fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> R
 /// Reduce the plan to the steps that repair drift, and return the drift. Adoption changes nothing else.
 fn repair(tree: &mut TreePlan, repairs: bool, config: &ConfigName) -> Result<Vec<Drift>, HandoverError> {
     let chosen: BTreeSet<ManagedPath> = tree.drift.iter().map(|drift| drift.path.clone()).collect();
-    let RepairPlan { steps, created_directories, obstacles } = drift_repair::plan_repair(tree, &chosen);
+    let RepairPlan { steps, created_directories, obstacles } = repair_plan::plan_repair(tree, &chosen);
     let drift = std::mem::take(&mut tree.drift);
     if !drift.is_empty() && (!repairs || !obstacles.is_empty()) {
         let way_out = if repairs { BY_HAND } else { WAY_OUT };

@@ -11,7 +11,7 @@ pub mod release;
 
 use std::io;
 
-use crate::core::plan::Drift;
+use crate::core::plan::drift::Drift;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::processes;

@@ -1,9 +1,10 @@
 //! Drift: comparison of the disk with the record, and the drift policy of each finding.
 
 use crate::core::config::settings::{DriftPolicies, DriftPolicy};
+use crate::core::plan::drift;
+use crate::core::plan::drift::{Drift, DriftFinding};
 use crate::core::plan::facts::TreeFacts;
 use crate::core::plan::steps::PriorChanges;
-use crate::core::plan::{Drift, DriftFinding, tree_plan};
 use crate::core::state::carry_forward;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
@@ -102,7 +103,7 @@ pub(crate) fn find_drift(
     let prior = current.prior_changes();
     let facts = facts_of(root, record, configuration, &prior, reach)?;
     let labels = if reach == TreeScope::Etc { prior.within("/etc").labels } else { prior.labels.clone() };
-    let mut drift = tree_plan::drift(&facts, &configuration.host, &labels, record.profile);
+    let mut drift = drift::find_drift(&facts, &configuration.host, &labels, record.profile);
     drift.extend(drift_of_record(root, record, configuration, &prior)?);
     let mut verified = DriftReport {
         record: record.clone(),

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::settings::DriftPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
-use crate::core::plan::drift_repair;
-use crate::core::plan::drift_repair::RepairPlan;
+use crate::core::plan::drift::repair_plan;
+use crate::core::plan::drift::repair_plan::RepairPlan;
 use crate::core::plan::steps::PlannedSteps;
 use crate::core::state::journal::JournalScope;
 use crate::core::state::objects::ActiveManifest;
@@ -92,7 +92,7 @@ fn carry_out(
         TreeScope::Everything,
     )?;
     let tree = plan.tree.unwrap_or_default();
-    let RepairPlan { steps, created_directories, mut obstacles } = drift_repair::plan_repair(&tree, chosen);
+    let RepairPlan { steps, created_directories, mut obstacles } = repair_plan::plan_repair(&tree, chosen);
     obstacles.extend(lost_originals(recorded, chosen));
     let record = with_created_directories(recorded, &created_directories, root.boot_id());
     let rewrites = |path: &ManagedPath| match path.as_str() {

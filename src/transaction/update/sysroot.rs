@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::history::history_log::HistoryLog;
-use crate::core::plan::Drift;
+use crate::core::plan::drift::Drift;
 use crate::core::state::journal::Journal;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;

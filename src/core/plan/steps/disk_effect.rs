@@ -4,7 +4,8 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::PlanStep;
-use crate::core::plan::{Drift, Plan, TreePlan};
+use crate::core::plan::drift::Drift;
+use crate::core::plan::{Plan, TreePlan};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::DriftKind;
 

@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::steps::PlanStep;
-use super::{Drift, TreePlan};
+use super::Drift;
+use crate::core::plan::TreePlan;
+use crate::core::plan::steps::PlanStep;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::DriftKind;
 
