@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use tokio::time::Instant;
+
 use super::Daemon;
 use super::host_watch::HostWatch;
 use super::jobs::job_queue::JobKind;
@@ -56,6 +58,9 @@ impl Daemon {
     fn finish_lifecycle_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.metrics.record_work(&finished);
         if let Some(facts) = finished.findings.facts {
+            if let Some(figures) = &facts.comparison {
+                self.repairs.record(figures.repaired.iter().cloned(), self.started.elapsed());
+            }
             self.watch_managed(facts, watch);
         }
         if matches!(
@@ -68,6 +73,17 @@ impl Daemon {
         self.begin_trust();
         self.handle(finished.event);
         self.begin_trust();
+    }
+
+    /// Return the time at which a path may be repaired again that was repaired too often.
+    pub(super) fn repair_due(&self) -> Option<Instant> {
+        self.repairs.due().map(|due| self.started + due)
+    }
+
+    /// Verify the host, now that a path may be repaired again.
+    pub(super) fn repair_again(&mut self) {
+        self.repairs.forget(self.started.elapsed());
+        self.handle(DaemonEvent::FilesChanged);
     }
 
     /// Watch the managed files, and trust material of the cluster where it gives some.

@@ -43,6 +43,7 @@ use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
 use crate::core::daemon::message_ids;
+use crate::core::daemon::repair_limit::RepairLimit;
 use crate::core::values::identifiers::ConfigName;
 use crate::host::Root;
 use crate::host::fs::lock::HostLock;
@@ -97,6 +98,7 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     notify::ready();
     while !daemon.is_stopped() {
         let (timer, deadline, trust_due) = (daemon.timer, daemon.jobs.deadline(), daemon.trust.due());
+        let repair_due = daemon.repair_due();
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
@@ -104,6 +106,7 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
             () = timers::until(timer) => daemon.timer_expired(),
             () = timers::until(deadline) => daemon.jobs.expire(),
             () = timers::until(trust_due) => daemon.trust_due(),
+            () = timers::until(repair_due) => daemon.repair_again(),
             () = timers::tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.handle(event),
         }
@@ -118,6 +121,9 @@ struct Daemon {
     source: String,
     jobs: JobQueue,
     trust: TrustSync,
+    repairs: RepairLimit,
+    /// Fixed point for the times of the repairs.
+    started: Instant,
     commands: UnboundedSender<SourceCommand>,
     metrics: Arc<DaemonMetrics>,
     samples: Arc<SampleTriggers>,
@@ -148,6 +154,8 @@ impl Daemon {
             source: setup.source.clone(),
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
+            repairs: RepairLimit::default(),
+            started: Instant::now(),
             commands: setup.commands.clone(),
             views: [0, 0],
             announced: Vec::new(),
@@ -258,7 +266,10 @@ impl Daemon {
         for command in commands {
             match command {
                 DaemonCommand::Observe => self.work(WorkJob::Observe),
-                DaemonCommand::Verify => self.work(WorkJob::Verify),
+                DaemonCommand::Verify => {
+                    let held_back = self.repairs.held_back(self.started.elapsed());
+                    self.work(WorkJob::Verify { held_back });
+                }
                 DaemonCommand::Prepare(desired) => self.work_with(desired, WorkJob::Prepare),
                 DaemonCommand::Apply(desired) => self.work_with(desired, WorkJob::Apply),
                 DaemonCommand::Unlock(desired) => self.work(WorkJob::Unlock(desired)),

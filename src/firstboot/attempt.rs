@@ -77,7 +77,7 @@ impl FirstBootAttempt<'_> {
         stopwatch.begin("verifying");
         let verified = sysroot::verify_running(&mut *os, self.host)?;
         if verified.has_drift() {
-            return Err(UpdateError::Drifted(verified.drifted_paths()).into());
+            return Err(UpdateError::Drifted(verified.counting()).into());
         }
         Ok(AttemptOutcome::Verified)
     }

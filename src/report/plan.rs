@@ -8,7 +8,7 @@ use serde::Serialize;
 use crate::core::config::host_config::{KernelType, OsSpec};
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::plan::diff::ChangedItem;
-use crate::core::plan::drift::Drift;
+use crate::core::plan::drift::{Drift, DriftDifference};
 use crate::core::plan::steps::disk_effect::DiskEffect;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::values::identifiers::{ConfigName, UNIT_NAME};
@@ -177,6 +177,8 @@ struct DriftItem<'a> {
     /// Absolute path on the host.
     path: &'a ManagedPath,
     kind: DriftKind,
+    /// Difference without contents; null where the kind says everything.
+    difference: Option<&'a DriftDifference>,
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
@@ -198,7 +200,11 @@ impl<'a> PlanDocument<'a> {
         let drift = tree.clone().flat_map(|tree| &tree.drift);
         let restored = tree.clone().flat_map(TreePlan::restored);
         let preflight = tree.flat_map(|tree| &tree.preflight);
-        let item = |drift: &'a Drift| DriftItem { path: &drift.path, kind: drift.kind };
+        let item = |drift: &'a Drift| DriftItem {
+            path: &drift.path,
+            kind: drift.kind,
+            difference: drift.difference.as_ref(),
+        };
         Self {
             schema: SCHEMA,
             profile: plan.profile,

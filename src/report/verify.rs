@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::config::settings::DriftPolicy;
-use crate::core::plan::drift::{Drift, DriftFinding};
+use crate::core::plan::drift::{Drift, DriftDifference, DriftFinding};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
@@ -42,6 +42,8 @@ struct DriftedPath<'a> {
     /// Absolute path on the host: the unit's file or link for an enablement, the record for kernel arguments.
     path: &'a ManagedPath,
     kind: DriftKind,
+    /// Difference without contents; null where the kind says everything.
+    difference: Option<&'a DriftDifference>,
     /// Drift policy of the path. An ignored path does not count for the exit code.
     policy: DriftPolicy,
     /// Reason for which a path with the policy `repair` was not repaired; else null.
@@ -54,6 +56,8 @@ struct RepairedPath<'a> {
     /// Absolute path on the host.
     path: &'a ManagedPath,
     kind: DriftKind,
+    /// Difference before the repair, without contents; null where the kind says everything.
+    difference: Option<&'a DriftDifference>,
 }
 
 impl<'a> VerifyDocument<'a> {
@@ -68,10 +72,15 @@ impl<'a> VerifyDocument<'a> {
         let drifted = |found: &'a DriftFinding| DriftedPath {
             path: &found.drift.path,
             kind: found.drift.kind,
+            difference: found.drift.difference.as_ref(),
             policy: found.policy,
             obstacle: found.obstacle.as_deref(),
         };
-        let repaired = repaired.iter().map(|drift| RepairedPath { path: &drift.path, kind: drift.kind });
+        let repaired = repaired.iter().map(|drift| RepairedPath {
+            path: &drift.path,
+            kind: drift.kind,
+            difference: drift.difference.as_ref(),
+        });
         Self {
             schema: SCHEMA,
             generation: &record.generation,

@@ -26,6 +26,7 @@ mod kills;
 mod labels;
 mod refusals;
 mod releases;
+mod repair;
 mod rpm_ostree;
 mod soak;
 mod soft_reboot;

@@ -220,7 +220,9 @@ fn a_tree_before_and_after_and_damaged() {
     let verified = documented("verify", &place, 2);
     let drift = documented("plan", &target, 0)["drift"].clone();
     let found = verified["drift"].as_array().unwrap().iter();
-    let found: Vec<Value> = found.map(|item| json!({"path": item["path"], "kind": item["kind"]})).collect();
+    let found: Vec<Value> = found
+        .map(|item| json!({"path": item["path"], "kind": item["kind"], "difference": item["difference"]}))
+        .collect();
     assert_eq!(json!(found), drift);
     let kinds: Vec<&str> =
         drift.as_array().unwrap().iter().map(|item| item["kind"].as_str().unwrap()).collect();
@@ -264,7 +266,10 @@ fn a_sysroot_before_and_after_and_damaged() {
     let [stateroot, commit] = ["stateroot", "commit"].map(|member| deployed[member].as_str().unwrap());
     let root = format!("ostree/deploy/{stateroot}/deploy/{commit}.{}", deployed["serial"]);
     fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
-    let expected = json!([{"path": "/etc/a", "kind": "content", "policy": "report", "obstacle": null}]);
+    let difference = json!({"expected": "1 byte", "found": "5 bytes"});
+    let expected = json!([
+        {"path": "/etc/a", "kind": "content", "difference": difference, "policy": "report", "obstacle": null}
+    ]);
     assert_eq!(documented("verify", &place, 2)["drift"], expected);
     // Settings are read from the deployment in the sysroot, not from the host.
     let fragments = sysroot.join(root).join("etc/flameholder/config.d");
@@ -287,10 +292,10 @@ fn good(name: &str) -> Value {
                 "kernelType": {"from": "default", "to": "realtime"}, "extensions": {"from": [], "to": ["usbguard"]},
                 "sshKeys": false, "password": true, "fips": false},
             "actions": [{"type": "Restart", "unit": "a.service", "because": ["it differs"]}],
-            "hypothetical": true, "changesHost": true, "restores": [{"path": "/etc/a", "kind": "mode"}],
+            "hypothetical": true, "changesHost": true, "restores": [{"path": "/etc/a", "kind": "mode", "difference": null}],
             "drain": false, "rebootRequired": false,
             "irreconcilable": [{"field": "spec.fips", "reason": "FIPS mode cannot change"}],
-            "drift": [{"path": "/etc/a", "kind": "mode"}], "etc": {"with": "next", "due": true, "kept": 0,
+            "drift": [{"path": "/etc/a", "kind": "mode", "difference": {"expected": "0644", "found": "0600"}}], "etc": {"with": "next", "due": true, "kept": 0,
                 "fromImage": 1, "conflicts": 2, "notTaken": 3,
                 "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
                 "refusals": [{"path": "/etc/a", "reason": "newlyDirectory", "detail": "move it away"}]},
@@ -310,8 +315,9 @@ fn good(name: &str) -> Value {
             "pathCount": 1, "seconds": 1, "phases": [{"phase": "Draining", "seconds": 1}],
             "requester": {"command": "apply", "user": null}, "bootId": "b"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
-            "drift": [{"path": "/etc/a", "kind": "owner", "policy": "repair", "obstacle": "a directory is in the way"}],
-            "repaired": [{"path": "/etc/b", "kind": "label"}],
+            "drift": [{"path": "/etc/a", "kind": "owner", "difference": {"expected": "0:0", "found": "7:7"},
+                "policy": "repair", "obstacle": "a directory is in the way"}],
+            "repaired": [{"path": "/etc/b", "kind": "label", "difference": null}],
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{
             "next": true, "booted": false, "staged": false, "locked": false, "pinned": false, "stateroot": "fedora-coreos",

@@ -12,10 +12,10 @@ use testbed::agent::Agent;
 use testbed::booted::config::{Config, assert_config, full_config};
 use testbed::booted::host::Host;
 
-const SOURCE: [&str; 2] = ["--source", "dir:/run/media/desired.json"];
+pub(crate) const SOURCE: [&str; 2] = ["--source", "dir:/run/media/desired.json"];
 
 /// Set the desired config by an atomic rename.
-fn set_desired_config(host: &Host, config: &Value) {
+pub(crate) fn set_desired_config(host: &Host, config: &Value) {
     let (path, new) = (host.path("media/desired.json"), host.path("media/.new"));
     fs::write(&new, config.to_string()).unwrap();
     fs::rename(new, path).unwrap();

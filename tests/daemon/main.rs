@@ -13,6 +13,7 @@ mod cluster;
 mod config_server;
 mod deployment;
 mod directory;
+mod drift;
 mod handover;
 mod mcd;
 mod metrics;

@@ -170,7 +170,7 @@ pub(crate) fn restored(plan: &Plan, keeps: bool) -> String {
         let is_kept = keeps && replaced.contains(&&drift.path);
         let kept = is_kept.then(|| GenerationRecord::undone_of(&drift.path));
         let kept = kept.map(|kept| format!("; the local version is kept as {kept}")).unwrap_or_default();
-        format!("  {}  {}{kept}\n", drift.path, drift.kind)
+        format!("  {}  {}{kept}\n", drift.path, drift.description())
     };
     let lines: String = restored.iter().map(line).collect();
     let place = if keeps { "undone" } else { "that the new deployment does not have" };

@@ -213,7 +213,7 @@ impl Page {
 
     fn tree(&mut self, plan: &Plan) {
         let Some(tree) = &plan.tree else { return };
-        let line = |drift: &Drift| format!("{}  {}", drift.path, drift.kind);
+        let line = |drift: &Drift| format!("{}  {}", drift.path, drift.description());
         let restored = tree.restored();
         let lines: Vec<String> = restored.iter().map(|drift| line(drift)).collect();
         self.list("Drift that `apply` undoes", &lines);

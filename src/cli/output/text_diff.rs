@@ -39,7 +39,7 @@ pub(crate) fn content_changes(
         if let (Some(before), Some(after)) = (before, after)
             && before != after
         {
-            changes.insert(path.clone(), ContentChange { before: before.to_vec(), after: after.to_vec() });
+            changes.insert(path.clone(), ContentChange::new(before, after));
         }
     };
     for path in diff.files.keys() {
@@ -55,6 +55,10 @@ pub(crate) fn content_changes(
 }
 
 impl ContentChange {
+    pub(crate) fn new(before: &[u8], after: &[u8]) -> Self {
+        Self { before: before.to_vec(), after: after.to_vec() }
+    }
+
     /// Describe the change without the contents.
     pub(crate) fn summary(&self) -> String {
         let sizes = format!("{} → {} bytes", self.before.len(), self.after.len());

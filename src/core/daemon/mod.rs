@@ -5,4 +5,5 @@ pub mod daemon_report;
 pub mod lifecycle;
 pub mod message_ids;
 pub mod node;
+pub mod repair_limit;
 pub mod verification_delay;

@@ -1,6 +1,8 @@
 //! Service actions (daemon-reload, reload, restart) of a live update, in order.
 
 use super::disruption::Disruption;
+use super::steps::PlanStep;
+use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::enablement::{InvalidUnitName, UnitName};
 use crate::core::state::service_action::ServiceAction;
@@ -51,6 +53,13 @@ pub fn service_actions_of(disruption: &Disruption) -> Result<Vec<ServiceAction>,
     // that action.
     actions.dedup();
     Ok(actions)
+}
+
+/// Return the daemon-reload that steps on unit files and their links need.
+#[must_use]
+pub fn reload_after(steps: &[PlanStep]) -> &'static [ServiceAction] {
+    let is_about_units = steps.iter().any(|step| step.path().is_within(UNIT_DIRECTORY));
+    if is_about_units { &[ServiceAction::DaemonReload] } else { &[] }
 }
 
 #[cfg(test)]

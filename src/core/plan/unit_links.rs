@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::diff::ConfigDiff;
+use super::drift::{Drift, DriftDifference};
 use super::facts::TreeFacts;
 use super::steps::{LinkChange, PathObstruction};
 use super::unit_texts::PRESET_PATH;
@@ -15,7 +16,7 @@ use crate::core::enablement::{
     UnreadFiles, operate,
 };
 use crate::core::values::names::{ManagedPath, below};
-use crate::core::values::tree::{FileEntry, MASK};
+use crate::core::values::tree::{DriftKind, FileEntry, MASK};
 
 /// Result of enabling and disabling units.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -58,13 +59,19 @@ pub fn unread_files(facts: &TreeFacts, current: Option<&HostConfig>, desired: &H
 
 /// Find drift in enablement: links that differ from `config`, for units that it enables or disables itself.
 #[must_use]
-pub fn drifted_links(facts: &TreeFacts, config: &HostConfig) -> Vec<ManagedPath> {
+pub fn drifted_links(facts: &TreeFacts, config: &HostConfig) -> Vec<Drift> {
     let unread = &mut UnreadFiles::default();
     let links = evaluate(facts, &facts.current, config, &facts.links, &explicit(config), unread);
-    let differing = links.change.made().map(|(path, _)| path).chain(links.change.removed()).cloned();
+    let made = links.change.made().map(|(path, target)| (path, Some(target.as_str())));
+    let differing = made.chain(links.change.removed().map(|path| (path, None)));
+    let drift = |(path, expected): (&ManagedPath, Option<&str>)| Drift {
+        path: path.clone(),
+        kind: DriftKind::Enablement,
+        difference: Some(DriftDifference::of_link(expected, facts.links.get(path).map(String::as_str))),
+    };
     // A unit that can no longer be enabled, because it is masked for one, is not enabled.
-    let failing = links.obstructions.iter().map(|obstruction| obstruction.path.clone());
-    differing.chain(failing).collect()
+    let failing = links.obstructions.iter().map(|obstruction| &obstruction.path);
+    differing.map(drift).chain(failing.map(|path| Drift::new(path.clone(), DriftKind::Enablement))).collect()
 }
 
 /// Targets of links, by absolute path.

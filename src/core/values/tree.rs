@@ -88,6 +88,8 @@ pub enum PathState {
     File {
         attributes: FileAttributes,
         digest: ContentDigest,
+        /// Size in bytes.
+        size: u64,
         /// Device and inode number; hard links to one file share both.
         inode: (u64, u64),
         extended: XattrSummary,
@@ -120,11 +122,21 @@ impl PathState {
     /// True if the path exists with an SELinux label other than `recorded`, or without one.
     #[must_use]
     pub fn is_mislabelled(&self, recorded: &str) -> bool {
+        self.extended().is_some_and(|extended| extended.label.as_deref() != Some(recorded))
+    }
+
+    /// The SELinux label; `None` without one.
+    #[must_use]
+    pub fn label(&self) -> Option<&str> {
+        self.extended().and_then(|extended| extended.label.as_deref())
+    }
+
+    fn extended(&self) -> Option<&XattrSummary> {
         match self {
             Self::File { extended, .. }
             | Self::Symlink { extended, .. }
-            | Self::Directory { extended, .. } => extended.label.as_deref() != Some(recorded),
-            Self::Absent | Self::Other | Self::Unreachable => false,
+            | Self::Directory { extended, .. } => Some(extended),
+            Self::Absent | Self::Other | Self::Unreachable => None,
         }
     }
 
@@ -214,7 +226,7 @@ impl std::fmt::Display for DriftKind {
             Self::Enablement => "enables or disables a unit contrary to the configuration",
             Self::Password => "has another password hash for core",
             Self::KernelArguments => {
-                "the boot entry lacks configured kernel arguments, or has them in another order"
+                "belongs to a boot entry that lacks kernel arguments, or has them in another order"
             }
         })
     }
@@ -322,7 +334,7 @@ mod tests {
     fn file(mode: u32, contents: &[u8], foreign: bool) -> PathState {
         let extended = XattrSummary { label: None, foreign };
         let (attributes, digest) = (FileAttributes { mode, ..ATTRIBUTES }, ContentDigest::of(contents));
-        PathState::File { attributes, digest, inode: (1, 1), extended }
+        PathState::File { attributes, digest, size: contents.len() as u64, inode: (1, 1), extended }
     }
 
     #[test]

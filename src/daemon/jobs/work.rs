@@ -11,7 +11,6 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::config::settings::DriftPolicy;
 use crate::core::config::{machine_configuration, managed_files};
 use crate::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation,
@@ -20,6 +19,7 @@ use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::pending::PendingGeneration;
 use crate::core::trust::document::TrustVersion;
 use crate::core::values::causes::{chain, first_of};
+use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::daemon::jobs::boot_check_state::unconfirmed_state;
 use crate::daemon::jobs::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
@@ -37,7 +37,7 @@ use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::repair::repair;
+use crate::transaction::update::repair::repair_running;
 use crate::transaction::update::{running_host, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError, handover};
 
@@ -59,7 +59,10 @@ pub(in crate::daemon) enum WorkJob {
         /// Time for which inhibitor locks have blocked the reboot.
         waited: Duration,
     },
-    Verify,
+    Verify {
+        /// Drifted paths that are not repaired now.
+        held_back: BTreeSet<ManagedPath>,
+    },
     /// Apply trust material of this version.
     ApplyTrust(Option<TrustVersion>),
     /// Restart the kubelet, if its restart waits.
@@ -138,7 +141,7 @@ impl WorkPorts<'_> {
                 let reason = pending_for(&host, target)?.reboot_reason();
                 reboot_attempt::reboot(reason, reboots.time_to_overrule(*waited, self.is_in_cluster))
             }
-            WorkJob::Verify => self.verify(&host, &mut findings.facts),
+            WorkJob::Verify { held_back } => self.verify(&host, held_back, &mut findings.facts),
             WorkJob::ApplyTrust(version) => {
                 trust_work::apply(&host, version.clone(), &delivery.document, self.profile)
             }
@@ -280,6 +283,7 @@ impl WorkPorts<'_> {
     fn verify(
         &mut self,
         host: &RunningHost,
+        held_back: &BTreeSet<ManagedPath>,
         facts: &mut Option<HostFacts>,
     ) -> Result<DaemonEvent, TransactionError> {
         running_host::unstage_leftover(&host.lock()?, &mut |access| self.session(access))?;
@@ -293,26 +297,27 @@ impl WorkPorts<'_> {
             generations: own_generations(deployments, host),
             comparison: None,
         });
-        let mut repaired = 0;
         let mut verified = sysroot::verify_running(&mut *os, host)?;
-        if verified.findings.iter().any(|found| found.policy == DriftPolicy::Repair) {
-            let locked = host.lock()?;
-            for drift in &repair(&locked)?.repaired {
-                log::warn!("repaired drift of {}", drift.path);
-                repaired += 1;
+        if !verified.repairable().is_empty() {
+            verified = repair_running(&mut *os, &host.lock()?, &SystemdServices::system(), held_back)?;
+        }
+        for drift in &verified.repaired {
+            log::warn!("repaired: {drift}");
+        }
+        for found in &verified.findings {
+            if let Some(obstacle) = &found.obstacle {
+                log::warn!("not repaired: {}: {obstacle}", found.drift);
             }
-            drop(locked);
-            verified = sysroot::verify_running(&mut *os, host)?;
         }
         if let Some(facts) = facts {
-            facts.comparison = Some(ComparisonFigures::of(&verified, repaired));
+            facts.comparison = Some(ComparisonFigures::of(&verified));
         }
-        let blocking = verified.blocking_paths();
+        let blocking = verified.blocking();
         Ok(if blocking.is_empty() {
             if verified.has_drift() {
                 log::warn!(
                     "drift where users other than root can write: {}; see `flameholder verify`",
-                    first_of(&verified.drifted_paths(), NAMED)
+                    first_of(&verified.counting(), NAMED)
                 );
             }
             DaemonEvent::Verified
@@ -359,8 +364,8 @@ fn remove_force_file() {
 /// Refuse an update of a host with drift: the update would lose local changes of managed files.
 fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), TransactionError> {
     match sysroot::verify_running(os, host) {
-        Ok(verified) if !verified.blocking_paths().is_empty() => {
-            Err(UpdateError::LocalChanges(verified.blocking_paths()).into())
+        Ok(verified) if !verified.blocking().is_empty() => {
+            Err(UpdateError::LocalChanges(verified.blocking()).into())
         }
         // No generation yet, or a foreign deployment: no record to compare with. Settings that cannot be read may be
         // mended by the update; the plan of it refuses them otherwise.

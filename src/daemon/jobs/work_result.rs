@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::daemon::lifecycle::DaemonEvent;
 use crate::core::state::boot_check::CheckResult;
+use crate::core::values::names::ManagedPath;
 use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::transaction::plan::drift::DriftReport;
 
@@ -63,15 +64,16 @@ pub(in crate::daemon) struct HostFacts {
 pub(in crate::daemon) struct ComparisonFigures {
     /// Number of drifted paths by their policy.
     pub(in crate::daemon) drift_paths: Vec<(DriftPolicy, usize)>,
-    /// Number of paths that were repaired.
-    pub(in crate::daemon) repaired: usize,
+    /// Paths that were repaired.
+    pub(in crate::daemon) repaired: BTreeSet<ManagedPath>,
 }
 
 impl ComparisonFigures {
-    /// Figures of a comparison, before which `repaired` paths were repaired.
-    pub(in crate::daemon) fn of(report: &DriftReport, repaired: usize) -> Self {
+    /// Figures of a comparison.
+    pub(in crate::daemon) fn of(report: &DriftReport) -> Self {
         let policies = [DriftPolicy::Report, DriftPolicy::Repair, DriftPolicy::Ignore];
         let number = |policy| report.findings.iter().filter(|found| found.policy == policy).count();
+        let repaired = report.repaired.iter().map(|drift| drift.path.clone()).collect();
         Self { drift_paths: policies.map(|policy| (policy, number(policy))).into(), repaired }
     }
 }

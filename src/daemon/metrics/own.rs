@@ -186,7 +186,7 @@ impl OwnMetrics {
 
     fn record_comparison(&self, figures: &ComparisonFigures) {
         self.verified.set(now());
-        self.repairs.inc_by(u64::try_from(figures.repaired).unwrap_or(u64::MAX));
+        self.repairs.inc_by(u64::try_from(figures.repaired.len()).unwrap_or(u64::MAX));
         for (policy, number) in &figures.drift_paths {
             let number = i64::try_from(*number).unwrap_or(i64::MAX);
             self.drift_paths.get_or_create(&[("policy", policy.as_str().to_owned())]).set(number);

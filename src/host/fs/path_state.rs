@@ -44,7 +44,8 @@ impl Root {
                 let file = open_file(&parent, name).map_err(failed)?;
                 let extended = XattrSource::File(&file).extended().map_err(failed)?;
                 let digest = digest(file).map_err(failed)?;
-                PathState::File { attributes, digest, inode: (stat.st_dev, stat.st_ino), extended }
+                let (size, inode) = (u64::try_from(stat.st_size).unwrap_or(0), (stat.st_dev, stat.st_ino));
+                PathState::File { attributes, digest, size, inode, extended }
             }
             FileType::Directory => PathState::Directory { attributes, extended: unopened()? },
             FileType::Symlink => {

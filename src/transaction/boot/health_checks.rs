@@ -125,15 +125,15 @@ fn record_check(host: &RunningHost, os: SysrootOpener<'_>) -> CheckResult {
     // Reading needs no sysroot lock, which an update in progress may hold.
     match os(SysrootAccess::Read).and_then(|mut os| sysroot::verify_running(&mut *os, host)) {
         Ok(verified) if !verified.has_drift() => CheckResult::passed("record", "no drift"),
-        Ok(verified) if verified.blocking_paths().is_empty() => {
-            let paths = first_of(&verified.drifted_paths(), NAMED);
+        Ok(verified) if verified.blocking().is_empty() => {
+            let paths = first_of(&verified.counting(), NAMED);
             CheckResult::passed(
                 "record",
                 format!("drift only where users other than root can write: {paths}"),
             )
         }
         Ok(verified) => {
-            let paths = first_of(&verified.blocking_paths(), NAMED);
+            let paths = first_of(&verified.blocking(), NAMED);
             CheckResult::failed("record", format!("drift: {paths}; see `flameholder verify`"))
         }
         Err(error) => CheckResult::failed("record", error.chain()),

@@ -9,10 +9,10 @@ use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
-use crate::core::plan::TreePlan;
 use crate::core::plan::drift::repair_plan::RepairPlan;
 use crate::core::plan::drift::{Drift, repair_plan};
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
+use crate::core::plan::{TreePlan, service_actions};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::mcd_originals;
 use crate::core::state::record::GenerationRecord;
@@ -194,7 +194,7 @@ impl Adopting<'_> {
     ) -> Result<bool, TransactionError> {
         let policy = policy_labels::of_steps(os, root.as_root(), &self.installing)?;
         labels.extend(labels::terminated_labels(&policy));
-        let actions = installation::actions(&self.installing);
+        let actions = service_actions::reload_after(&self.installing);
         let mut files = AgentFiles::after(root, self.installing);
         files.extend(steps);
         if let Some(text) = self.environment {

@@ -1,10 +1,9 @@
 //! Installation of the agent on a host whose OS image does not contain it: executables, units, drop-ins.
 
-use crate::core::config::host_config::UNIT_DIRECTORY;
+use crate::core::plan::service_actions;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::installation::{COMMAND, executables, unit_files, unit_links};
 use crate::core::state::journal::JournalScope;
-use crate::core::state::service_action::ServiceAction;
 use crate::core::values::names::ManagedPath;
 use crate::host::{LockedHost, Root, ServiceControl};
 use crate::transaction::TransactionError;
@@ -66,12 +65,6 @@ pub(super) fn removal_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionErr
     Ok(steps)
 }
 
-/// Return the service actions that the steps need.
-pub(super) fn actions(steps: &[PlanStep]) -> &'static [ServiceAction] {
-    let is_about_units = steps.iter().any(|step| step.path().is_within(UNIT_DIRECTORY));
-    if is_about_units { &[ServiceAction::DaemonReload] } else { &[] }
-}
-
 /// Remove the agent from the host.
 pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<(), TransactionError> {
     interrupted::recover_first(host)?;
@@ -84,7 +77,7 @@ pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<()
         scope: JournalScope::Deployment,
         steps: &steps,
         labels: &SelinuxLabels::new(),
-        actions: actions(&steps),
+        actions: service_actions::reload_after(&steps),
     };
     Ok(apply::apply(host.as_root(), services, change)?)
 }

@@ -114,7 +114,7 @@ impl HandoverError {
 }
 
 fn listed(drift: &[Drift]) -> String {
-    drift.iter().map(|drift| format!("\n  {} {}", drift.path, drift.kind)).collect()
+    drift.iter().map(|drift| format!("\n  {drift}")).collect()
 }
 
 /// Fail while MCD is running.

@@ -13,9 +13,8 @@ use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::{GENERATION_ARGUMENT, RECORD};
+use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::core::values::refusal::{Refusal, RefusalList};
-use crate::core::values::tree::DriftKind;
 use crate::host::Root;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
@@ -165,8 +164,7 @@ pub(crate) fn plan_deployment_after(
     let (kernel_arguments, taken_over) = merge_kernel_arguments(&existing, before, &current, &desired);
     let kernel_arguments_change = kernel_arguments != existing;
     if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
-        let path = ManagedPath::constant(RECORD);
-        tree.drift.push(Drift { path, kind: DriftKind::KernelArguments });
+        tree.drift.push(Drift::of_boot_entry(&existing.missing(&kernel_arguments)));
     }
     Ok(DeploymentPlan {
         base,

@@ -1,5 +1,7 @@
 //! Drift: comparison of the disk with the record, and the drift policy of each finding.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::plan::drift;
 use crate::core::plan::drift::{Drift, DriftFinding};
@@ -10,7 +12,7 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, RECORD};
-use crate::core::values::tree::{DriftKind, PathState};
+use crate::core::values::tree::{DriftKind, FileEntry, PathState};
 use crate::host::Root;
 use crate::host::facts::tree_facts;
 use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
@@ -32,28 +34,51 @@ pub struct DriftReport {
     /// Kernel arguments that take effect with the next full reboot, since a soft reboot kept the kernel. No drift.
     pub skew: ArgumentSkew,
     policies: DriftPolicies,
+    /// Entries of the config at the paths whose content differs.
+    recorded: BTreeMap<ManagedPath, FileEntry>,
 }
 
 impl DriftReport {
-    /// Return true if drift was found that no policy ignores.
+    /// Return true if drift was found that no policy accepts.
     #[must_use]
     pub fn has_drift(&self) -> bool {
-        self.findings.iter().any(|found| found.policy != DriftPolicy::Ignore)
+        self.findings.iter().any(DriftFinding::counts)
     }
 
-    /// Return the drifted paths that no policy ignores and only root can change: they block updates and fail the boot
-    /// check. A user who owns one managed file can cause a report, and nothing else.
+    /// Describe the drift that no policy accepts and only root can cause: it blocks updates and fails the boot check. A user
+    /// who owns one managed file can cause a report, and nothing else.
     #[must_use]
-    pub fn blocking_paths(&self) -> Vec<String> {
-        let counting = self.findings.iter().filter(|found| found.policy != DriftPolicy::Ignore);
-        counting.filter(|found| !found.is_unprivileged).map(|found| found.drift.path.to_string()).collect()
+    pub fn blocking(&self) -> Vec<String> {
+        let counting = self.findings.iter().filter(|found| found.counts());
+        counting.filter(|found| !found.is_unprivileged).map(|found| found.drift.to_string()).collect()
     }
 
-    /// Return the drifted paths that no policy ignores.
+    /// Describe the drift that no policy accepts.
     #[must_use]
-    pub fn drifted_paths(&self) -> Vec<String> {
-        let counting = self.findings.iter().filter(|found| found.policy != DriftPolicy::Ignore);
-        counting.map(|found| found.drift.path.to_string()).collect()
+    pub fn counting(&self) -> Vec<String> {
+        self.findings.iter().filter(|found| found.counts()).map(|found| found.drift.to_string()).collect()
+    }
+
+    /// Iterate over the contents that files with other content should have.
+    pub fn recorded_contents(&self) -> impl Iterator<Item = (&ManagedPath, &[u8])> {
+        self.recorded.iter().filter_map(|(path, entry)| match entry {
+            FileEntry::File { contents, .. } => Some((path, contents.as_slice())),
+            _ => None,
+        })
+    }
+
+    /// Return the drifted paths whose policy is `repair`.
+    #[must_use]
+    pub fn repairable(&self) -> BTreeSet<ManagedPath> {
+        let findings = self.findings.iter().filter(|found| found.policy == DriftPolicy::Repair);
+        findings.map(|found| found.drift.path.clone()).collect()
+    }
+
+    /// Add the reasons for which paths were not repaired.
+    pub(crate) fn add_obstacles(&mut self, obstacles: &BTreeMap<ManagedPath, String>) {
+        for found in &mut self.findings {
+            found.obstacle = obstacles.get(&found.drift.path).cloned();
+        }
     }
 
     /// Ignore drift of trust material. For an older generation, newer keys and CAs on the host are
@@ -104,6 +129,9 @@ pub(crate) fn find_drift(
     let facts = facts_of(root, record, configuration, &prior, reach)?;
     let labels = if reach == TreeScope::Etc { prior.within("/etc").labels } else { prior.labels.clone() };
     let mut drift = drift::find_drift(&facts, &configuration.host, &labels, record.profile);
+    let differing = drift.iter().filter(|drift| drift.kind == DriftKind::Content);
+    let entry = |path: &ManagedPath| Some((path.clone(), facts.current.entries.get(path)?.clone()));
+    let recorded = differing.filter_map(|drift| entry(&drift.path)).collect();
     drift.extend(drift_of_record(root, record, configuration, &prior)?);
     let mut verified = DriftReport {
         record: record.clone(),
@@ -111,6 +139,7 @@ pub(crate) fn find_drift(
         repaired: Vec::new(),
         skew: ArgumentSkew::default(),
         policies,
+        recorded,
     };
     for drift in drift {
         verified.add(root, drift);
@@ -127,22 +156,22 @@ fn drift_of_record(
 ) -> Result<Vec<Drift>, TransactionError> {
     let mut drift = Vec::new();
     if record.config_hash != configuration.config_hash() {
-        drift.push(Drift { path: ManagedPath::constant(RECORD), kind: DriftKind::Content });
+        drift.push(Drift::new(ManagedPath::constant(RECORD), DriftKind::Content));
     }
     // Other users may not write either file, nor read the config, which can contain secrets.
     for (path, refused) in [(RECORD, 0o022), (CURRENT_CONFIG, 0o077)] {
         let path = ManagedPath::constant(path);
         let PathState::File { attributes, .. } = root.path_state(&path)? else { continue };
         if attributes.mode & refused != 0 {
-            drift.push(Drift { path, kind: DriftKind::Mode });
+            drift.push(Drift::new(path, DriftKind::Mode));
         } else if (attributes.uid, attributes.gid) != (0, 0) {
-            drift.push(Drift { path, kind: DriftKind::Owner });
+            drift.push(Drift::new(path, DriftKind::Owner));
         }
     }
     for path in &prior.originals {
         let original = GenerationRecord::original_of(path);
         if !root.exists(&original)? {
-            drift.push(Drift { path: original, kind: DriftKind::Missing });
+            drift.push(Drift::new(original, DriftKind::Missing));
         }
     }
     Ok(drift)

@@ -2,21 +2,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::core::config::settings::DriftPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::drift::repair_plan;
 use crate::core::plan::drift::repair_plan::RepairPlan;
-use crate::core::plan::steps::PlannedSteps;
+use crate::core::plan::service_actions;
+use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::state::journal::JournalScope;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::causes::chain;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CURRENT_CONFIG, CURRENT_IMAGE, RECORD};
 use crate::core::values::tree::DriftKind;
-use crate::host::LockedRoot;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::systemd::service_port::NoServices;
+use crate::host::{LockedHost, LockedRoot, Root, ServiceControl};
+use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::{apply, labels};
@@ -27,45 +29,83 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings;
 use crate::transaction::state::{interrupted, objects, record};
+use crate::transaction::update::sysroot;
 
 /// Paths that cannot be repaired, with reasons.
 type Obstacles = BTreeMap<ManagedPath, String>;
 
-/// Repair drifted paths whose policy is `repair` in one transaction, and compare the tree again.
+/// Obstacle of a path that was repaired too often.
+const HELD_BACK: &str = "it was repaired five times within an hour and changed again each time: stop the program that \
+    changes it, or give the path another drift policy; `flameholder verify --repair` repairs it at once";
+
+/// Repair drifted paths of the plain tree at `root` whose policy is `repair` in one transaction, and compare the tree
+/// again.
 pub fn repair(root: &LockedRoot<'_>) -> Result<DriftReport, TransactionError> {
     let policies = settings(root)?.drift;
     interrupted::recover_first(root)?;
     let current = CurrentState::load(root)?;
     let before = find_drift(root, &current, TreeScope::Everything, policies.clone())?;
-    let chosen: BTreeSet<ManagedPath> = before
-        .findings
-        .iter()
-        .filter(|found| found.policy == DriftPolicy::Repair)
-        .map(|found| found.drift.path.clone())
-        .collect();
-    let (Some(recorded), Some(configuration), false) =
-        (&current.record, &current.configuration, chosen.is_empty())
-    else {
+    let chosen = before.repairable();
+    if chosen.is_empty() {
         return Ok(before);
-    };
-    let obstacles = if record_matches_config(&before) {
-        carry_out(root, &current, recorded, configuration, &chosen)?
-    } else {
-        let reason = "record and current config belong to different changes; run `flameholder apply` first";
-        chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect()
-    };
-    let mut after = find_drift(root, &CurrentState::load(root)?, TreeScope::Everything, policies)?;
+    }
+    let obstacles = repair_chosen(root, &NoServices, &current, &before, &chosen)?;
+    let after = find_drift(root, &CurrentState::load(root)?, TreeScope::Everything, policies)?;
+    Ok(finish(root, before, after, &obstacles))
+}
+
+/// Repair drifted paths of the running host like [`repair`], but for those that are `held_back`. systemd reads its units
+/// again if some of them were repaired.
+pub fn repair_running(
+    os: &mut dyn Sysroot,
+    host: &LockedHost<'_>,
+    services: &dyn ServiceControl,
+    held_back: &BTreeSet<ManagedPath>,
+) -> Result<DriftReport, TransactionError> {
+    interrupted::recover_first(host)?;
+    let mut before = sysroot::verify_running(os, host.running)?;
+    let (held, chosen): (BTreeSet<ManagedPath>, BTreeSet<ManagedPath>) =
+        before.repairable().into_iter().partition(|path| held_back.contains(path));
+    let mut obstacles: Obstacles = held.into_iter().map(|path| (path, HELD_BACK.to_owned())).collect();
+    if chosen.is_empty() {
+        before.add_obstacles(&obstacles);
+        return Ok(before);
+    }
+    let current = CurrentState::load(host)?;
+    obstacles.extend(repair_chosen(host, services, &current, &before, &chosen)?);
+    let after = sysroot::verify_running(os, host.running)?;
+    Ok(finish(host, before, after, &obstacles))
+}
+
+/// Add to the comparison after a repair what was repaired and what could not be; note it in the history.
+fn finish(root: &Root, before: DriftReport, mut after: DriftReport, obstacles: &Obstacles) -> DriftReport {
     let remains = |path: &ManagedPath| after.findings.iter().any(|found| found.drift.path == *path);
     let drift = before.findings.into_iter().map(|found| found.drift);
     after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
     if !after.repaired.is_empty() {
-        let note = HistoryNote::of(recorded).with_paths(after.repaired.iter().map(|drift| &drift.path));
+        let note = HistoryNote::of(&before.record).with_paths(after.repaired.iter().map(|drift| &drift.path));
         history::note(root, HistoryEvent::Repaired, note);
     }
-    for found in &mut after.findings {
-        found.obstacle = obstacles.get(&found.drift.path).cloned();
+    after.add_obstacles(obstacles);
+    after
+}
+
+/// Repair the chosen paths in one transaction; return the paths that cannot be repaired, with reasons.
+fn repair_chosen(
+    root: &LockedRoot<'_>,
+    services: &dyn ServiceControl,
+    current: &CurrentState,
+    before: &DriftReport,
+    chosen: &BTreeSet<ManagedPath>,
+) -> Result<Obstacles, TransactionError> {
+    let (Some(recorded), Some(configuration)) = (&current.record, &current.configuration) else {
+        return Ok(Obstacles::new());
+    };
+    if !record_matches_config(before) {
+        let reason = "record and current config belong to different changes; run `flameholder apply` first";
+        return Ok(chosen.iter().map(|path| (path.clone(), reason.to_owned())).collect());
     }
-    Ok(after)
+    carry_out(root, services, current, recorded, configuration, chosen)
 }
 
 /// Return true if the record has the digest of the current config.
@@ -74,9 +114,9 @@ fn record_matches_config(verified: &DriftReport) -> bool {
     !verified.findings.iter().any(|found| torn(&found.drift.path, found.drift.kind))
 }
 
-/// Repair the chosen paths; return the paths that cannot be repaired, with reasons.
 fn carry_out(
     root: &LockedRoot<'_>,
+    services: &dyn ServiceControl,
     current: &CurrentState,
     recorded: &GenerationRecord,
     configuration: &DecodedConfig,
@@ -127,7 +167,18 @@ fn carry_out(
         actions: &[],
     };
     apply::apply(root.as_root(), &NoServices, change)?;
+    reload_units(services, &steps);
     Ok(obstacles)
+}
+
+/// Have systemd read repaired units again. No part of the change: a repaired file is better than none, also where systemd
+/// does not answer.
+fn reload_units(services: &dyn ServiceControl, steps: &[PlanStep]) {
+    for action in service_actions::reload_after(steps) {
+        if let Err(error) = services.perform(action) {
+            log::warn!("units were repaired, but {}; run `systemctl daemon-reload`", chain(&error));
+        }
+    }
 }
 
 /// Find the chosen pre-images, which nothing can restore.

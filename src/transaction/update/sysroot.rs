@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::core::history::history_log::HistoryLog;
-use crate::core::plan::drift::Drift;
+use crate::core::plan::drift::{Drift, DriftDifference};
 use crate::core::state::journal::Journal;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
@@ -169,8 +169,8 @@ pub fn history(os: &mut dyn Sysroot, sysroot: &Path) -> Result<HistoryLog, Trans
     Ok(history::load(&open_deployment(sysroot, &next.id)?)?)
 }
 
-/// Find drift of the default deployment: its `/etc` and its boot entry.
-pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, TransactionError> {
+/// Find drift of the default deployment: its `/etc` and its boot entry. Return its root directory as well.
+pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<(DriftReport, Root), TransactionError> {
     let place = || sysroot.display().to_string();
     let Some(next) = os.deployments()?.into_iter().next() else {
         return Err(StateError::NoDeployment(place()).into());
@@ -180,10 +180,10 @@ pub fn verify(os: &mut dyn Sysroot, sysroot: &Path) -> Result<DriftReport, Trans
     if !verified.record.names(&next.id) {
         return Err(StateError::ForeignDeployment(next.id.to_string()).into());
     }
-    if !is_recorded_boot_entry(&verified.record, &next) {
-        verified.add(&root, kernel_arguments_drift());
+    if let Some(drift) = drift_of_boot_entry(&verified.record, &next, None) {
+        verified.add(&root, drift);
     }
-    Ok(verified)
+    Ok((verified, root))
 }
 
 /// Return true for the booted deployment. Until `ostree-boot-complete.service` has run after a soft reboot, libostree
@@ -216,31 +216,32 @@ pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftR
         return Err(StateError::ForeignDeployment(running.id.to_string()).into());
     }
     // The bootloader can pass other arguments than the boot entry lists.
-    let booted_with = host.booted.entry.as_ref();
-    if !is_recorded_boot_entry(&verified.record, &running)
-        || booted_with.is_some_and(|arguments| !has_recorded_arguments(&verified.record, arguments))
-    {
-        verified.add(root, kernel_arguments_drift());
+    if let Some(drift) = drift_of_boot_entry(&verified.record, &running, host.booted.entry.as_ref()) {
+        verified.add(root, drift);
     }
     verified.skew = host.booted.skew(&host.system.kernel_arguments);
     Ok(verified)
 }
 
-/// Return true if the boot entry of `deployment` is as its record says.
-fn is_recorded_boot_entry(record: &GenerationRecord, deployment: &Deployment) -> bool {
+/// Find drift of the boot entry of `deployment`, and of the arguments that it was booted with, from its record.
+fn drift_of_boot_entry(
+    record: &GenerationRecord,
+    deployment: &Deployment,
+    booted_with: Option<&KernelArguments>,
+) -> Option<Drift> {
     // The boot entry of a deployment that only had live updates contains no generation argument.
-    let is_named = deployment.generation().is_none_or(|found| record.generation == found);
-    is_named && has_recorded_arguments(record, &deployment.kernel_arguments)
-}
-
-/// Return true if `arguments` contain the recorded ones.
-fn has_recorded_arguments(record: &GenerationRecord, arguments: &KernelArguments) -> bool {
-    let recorded = record.deployment.as_ref().map(|deployment| &deployment.kernel_arguments);
-    recorded.is_none_or(|recorded| arguments.missing(recorded).is_empty())
-}
-
-fn kernel_arguments_drift() -> Drift {
-    Drift { path: ManagedPath::constant(RECORD), kind: DriftKind::KernelArguments }
+    if let Some(found) = deployment.generation().filter(|found| record.generation != *found) {
+        let name = |generation: &dyn std::fmt::Display| format!("generation {generation}");
+        return Some(Drift {
+            path: ManagedPath::constant(RECORD),
+            kind: DriftKind::KernelArguments,
+            difference: Some(DriftDifference::new(name(&record.generation), name(&found))),
+        });
+    }
+    let recorded = &record.deployment.as_ref()?.kernel_arguments;
+    let entries = std::iter::once(&deployment.kernel_arguments).chain(booted_with);
+    let mut missing = entries.map(|arguments| arguments.missing(recorded));
+    missing.find(|missing| !missing.is_empty()).map(|missing| Drift::of_boot_entry(&missing))
 }
 
 /// Make the previous deployment of the stateroot the default one, unchanged: a sysroot that is not running

@@ -45,8 +45,11 @@ fn each_drift_is_listed_with_its_policy() {
     let (counting, ignored) = text.split_once("ignored by policy, 1 deviation:\n").unwrap();
     assert!(counting.starts_with("2 deviations from rendered-many"), "{text}");
     assert!(counting.contains("/etc/soft  is missing  [repair]"), "{text}");
-    assert!(counting.contains("/etc/admin.conf  has another mode  [report]"), "{text}");
-    assert!(ignored.starts_with("  /etc/b  has other content\n"), "{text}");
+    assert!(
+        counting.contains("/etc/admin.conf  has another mode (expected 0644, found 0600)  [report]"),
+        "{text}"
+    );
+    assert!(ignored.starts_with("  /etc/b  has other content (expected 5 bytes, found 8 bytes)\n"), "{text}");
 }
 
 #[test]

@@ -131,7 +131,7 @@ fn obstacles_are_reported_and_other_drift_is_repaired() {
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     for expected in [
         "repaired, 1 deviation:\n  /etc/soft  is missing\n",
-        "  /etc/b  is of another type  [repair]\n    not repaired: /etc/b is a directory",
+        "  /etc/b  is of another type (expected a file, found a directory)  [repair]\n    not repaired: /etc/b is a directory",
         "not repaired: /etc/deep/er is a file, but /etc/deep/er/c needs a directory there",
     ] {
         assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
@@ -248,7 +248,7 @@ fn labels_outside_etc_are_repaired_on_files_where_the_file_system_has_labels() {
 }
 
 #[test]
-fn repair_needs_exactly_one_root() {
+fn repair_of_a_sysroot_is_refused() {
     for arguments in
         [&["--repair"][..], &["--repair", "--sysroot", "x"], &["--repair", "--root", "a", "--sysroot", "b"]]
     {

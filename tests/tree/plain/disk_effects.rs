@@ -64,11 +64,14 @@ fn exit_code_of_a_plan_tells_whether_apply_changes_the_disk() {
     let drifted = plan();
     assert_eq!(drifted.code, Some(2));
     assert!(
-        drifted.stdout.contains("Drift that `apply` undoes\n  /etc/new  has other content\n"),
+        drifted.stdout.contains(
+            "Drift that `apply` undoes\n  /etc/new  has other content (expected 5 bytes, found 7 bytes)\n"
+        ),
         "{drifted:?}"
     );
     let json: Value = serde_json::from_str(&run(&host, "plan", &config(), &["-o", "json"]).stdout).unwrap();
-    assert_eq!(json["restores"], json!([{"path": "/etc/new", "kind": "content"}]));
+    let difference = json!({"expected": "5 bytes", "found": "7 bytes"});
+    assert_eq!(json["restores"], json!([{"path": "/etc/new", "kind": "content", "difference": difference}]));
 }
 
 #[test]

@@ -1,15 +1,21 @@
 //! Drift: managed paths that differ from the current config, and the plan of their repair.
 
+mod difference;
 pub mod repair_plan;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+pub use difference::DriftDifference;
 
 use super::facts::TreeFacts;
 use super::{password, unit_links};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::settings::DriftPolicy;
+use crate::core::values::foreign_text::harmless_line;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::SHADOW;
+use crate::core::values::paths::{RECORD, SHADOW};
 use crate::core::values::profile::Profile;
 use crate::core::values::tree::{DriftKind, PathState};
 
@@ -20,6 +26,45 @@ pub struct Drift {
     pub path: ManagedPath,
     /// Property that differs.
     pub kind: DriftKind,
+    /// Difference without contents; `None` where the kind says everything.
+    pub difference: Option<DriftDifference>,
+}
+
+impl Drift {
+    /// Drift whose kind says everything.
+    #[must_use]
+    pub fn new(path: ManagedPath, kind: DriftKind) -> Self {
+        Self { path, kind, difference: None }
+    }
+
+    /// Drift of a boot entry that lacks kernel arguments at their place.
+    #[must_use]
+    pub fn of_boot_entry(missing: &KernelArguments) -> Self {
+        Self {
+            path: ManagedPath::constant(RECORD),
+            kind: DriftKind::KernelArguments,
+            difference: (!missing.is_empty())
+                .then(|| DriftDifference::new(missing.to_string(), "not set, or set elsewhere")),
+        }
+    }
+
+    /// Describe the drift without its path, in one line.
+    #[must_use]
+    pub fn description(&self) -> String {
+        match &self.difference {
+            Some(DriftDifference { expected, found }) => {
+                let text = format!("{} (expected {expected}, found {found})", self.kind);
+                harmless_line(&text).into_owned()
+            }
+            None => self.kind.to_string(),
+        }
+    }
+}
+
+impl fmt::Display for Drift {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.path, self.description())
+    }
 }
 
 /// One drifted path with its drift policy.
@@ -32,6 +77,14 @@ pub struct DriftFinding {
     pub obstacle: Option<String>,
     /// True if a user other than root can change the path. Such drift is reported, and blocks nothing.
     pub is_unprivileged: bool,
+}
+
+impl DriftFinding {
+    /// Return true unless the path's policy accepts the drift.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.policy != DriftPolicy::Ignore
+    }
 }
 
 /// Find drift: managed paths that differ from `current`, or from their recorded SELinux label; in order of
@@ -53,14 +106,13 @@ pub fn find_drift(
                 return None;
             }
             let kind = entry.drift(node, &facts.observed)?;
-            Some(Drift { path: path.clone(), kind })
+            let difference = DriftDifference::of_entry(kind, entry, node);
+            Some(Drift { path: path.clone(), kind, difference })
         })
         .collect();
-    let links = unit_links::drifted_links(facts, current).into_iter();
-    drift.extend(links.map(|path| Drift { path, kind: DriftKind::Enablement }));
+    drift.extend(unit_links::drifted_links(facts, current));
     if password::has_drifted(facts, current) {
-        let path = ManagedPath::constant(SHADOW);
-        drift.push(Drift { path, kind: DriftKind::Password });
+        drift.push(Drift::new(ManagedPath::constant(SHADOW), DriftKind::Password));
     }
     drift.extend(mislabelled(facts, labels, &drift));
     drift.sort();
@@ -70,12 +122,14 @@ pub fn find_drift(
 /// Find paths whose only difference is their SELinux label.
 fn mislabelled(facts: &TreeFacts, labels: &BTreeMap<ManagedPath, String>, found: &[Drift]) -> Vec<Drift> {
     let found: BTreeSet<&ManagedPath> = found.iter().map(|drift| &drift.path).collect();
-    labels
-        .iter()
-        .filter(|(path, label)| {
-            let node = facts.observed.get(*path);
-            node.is_some_and(|node| node.is_mislabelled(label)) && !found.contains(path)
+    let drift = |(path, label): (&ManagedPath, &String)| {
+        let node = facts.observed.get(path)?;
+        let difference = || Some(DriftDifference::of_label(label, node));
+        (node.is_mislabelled(label) && !found.contains(path)).then(|| Drift {
+            path: path.clone(),
+            kind: DriftKind::Label,
+            difference: difference(),
         })
-        .map(|(path, _)| Drift { path: path.clone(), kind: DriftKind::Label })
-        .collect()
+    };
+    labels.iter().filter_map(drift).collect()
 }

@@ -27,7 +27,7 @@ fn name(path: &str, target: &str) -> PlanStep {
 }
 
 fn plan(drift: &[(&str, DriftKind)], steps: Vec<PlanStep>) -> TreePlan {
-    let drift = drift.iter().map(|(path, kind)| Drift { path: at(path), kind: *kind }).collect();
+    let drift = drift.iter().map(|(path, kind)| Drift::new(at(path), *kind)).collect();
     let made = steps.iter().filter(|step| matches!(step, PlanStep::MakeDirectory { .. }));
     let created_directories = made.map(|step| step.path().clone()).collect();
     TreePlan {
