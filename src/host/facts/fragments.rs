@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use rustix::fd::OwnedFd;
-use rustix::fs::{FileType, Mode, OFlags, ResolveFlags};
+use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
 use crate::core::config::settings::{FRAGMENT_DIRECTORIES, FragmentFile, is_fragment_name};
@@ -14,8 +14,8 @@ use crate::host::fs::error::{FileOperation, HostError};
 use crate::host::fs::path_state::read_bounded;
 use crate::host::fs::root::Root;
 
-/// Maximum number of lookups of a path while other programs rename below it (`EAGAIN` of openat2(2)).
-const LOOKUPS: usize = 16;
+/// Most links from one to the next: the kernel's own limit.
+const LINKS: usize = 40;
 
 /// Load the fragments below `root`, sorted by file name. A name in a later directory overrides the same name
 /// in an earlier one; a link to `/dev/null` masks it.
@@ -87,11 +87,21 @@ fn open(root: &Root, path: &ManagedPath) -> Result<OwnedFd, HostError> {
     }
 }
 
+/// Open the file that `path` leads to, also where `/etc` and `/var` of the root are other directories than its own.
 fn look_up(root: &Root, path: &ManagedPath) -> Result<OwnedFd, Errno> {
     // Do not wait for the writer of a named pipe.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
-    let top = root.top()?;
-    let open = || rustix::fs::openat2(&top, path.relative(), flags, Mode::empty(), resolve);
-    (1..LOOKUPS).map(|_| open()).find(|opened| !matches!(opened, Err(Errno::AGAIN))).unwrap_or_else(open)
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut path = path.clone();
+    for _ in 0..LINKS {
+        let directory = path.parent().map_or_else(|| root.top(), |parent| root.directory(&parent))?;
+        match rustix::fs::openat(&directory, path.file_name(), flags, Mode::empty()) {
+            Err(Errno::LOOP) => {
+                let target = rustix::fs::readlinkat(&directory, path.file_name(), Vec::new())?;
+                let target = target.into_string().map_err(|_| Errno::NOENT)?;
+                path = path.leads_to(&target).ok_or(Errno::XDEV)?;
+            }
+            opened => return opened,
+        }
+    }
+    Err(Errno::LOOP)
 }
