@@ -46,6 +46,8 @@ pub struct PlanDocument<'a> {
     /// True if applying the plan would change the disk or the record of the applied config; drift that it undoes is such
     /// a change.
     changes_host: bool,
+    /// Files with local changes and the drift policy `merge`.
+    merges: Vec<MergeItem<'a>>,
     /// Drift that applying the plan undoes.
     restores: Vec<DriftItem<'a>>,
     /// True if workloads leave the node before the change.
@@ -173,6 +175,16 @@ struct ActionItem<'a> {
 }
 
 #[derive(Debug, Serialize, JsonSchema)]
+struct MergeItem<'a> {
+    /// Absolute path on the host.
+    path: &'a ManagedPath,
+    /// Reason for which the local changes do not fit the desired config, which is not applied then; null where they
+    /// fit, and are kept.
+    #[schemars(length(min = 1))]
+    conflict: Option<&'a str>,
+}
+
+#[derive(Debug, Serialize, JsonSchema)]
 struct DriftItem<'a> {
     /// Absolute path on the host.
     path: &'a ManagedPath,
@@ -190,6 +202,14 @@ struct PreflightItem<'a> {
     ok: bool,
     /// Observation, and the remedy if the condition does not hold.
     detail: &'a str,
+}
+
+impl<'a> MergeItem<'a> {
+    fn of_plan(tree: &'a TreePlan) -> impl Iterator<Item = Self> {
+        let merged = tree.merges.merged.iter().map(|path| Self { path, conflict: None });
+        let conflicts = tree.merges.conflicts.iter();
+        merged.chain(conflicts.map(|found| Self { path: &found.path, conflict: Some(&found.reason) }))
+    }
 }
 
 impl<'a> PlanDocument<'a> {
@@ -219,6 +239,7 @@ impl<'a> PlanDocument<'a> {
                 .collect(),
             hypothetical,
             changes_host: plan.changes_host(),
+            merges: plan.tree.iter().flat_map(MergeItem::of_plan).collect(),
             restores: restored.map(item).collect(),
             drain: plan.disruption.drain,
             reboot_required: plan.disruption.reboots(),

@@ -15,8 +15,7 @@ use crate::report::status::ArgumentsItem;
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
 
-/// Drift of the disk from the record of the applied generation. The command exits with 2 if a path drifted whose
-/// policy is not `ignore`.
+/// Drift of the disk from the record of the applied generation. The command exits with 2 if drift counts.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct VerifyDocument<'a> {
@@ -44,8 +43,10 @@ struct DriftedPath<'a> {
     kind: DriftKind,
     /// Difference without contents; null where the kind says everything.
     difference: Option<&'a DriftDifference>,
-    /// Drift policy of the path. An ignored path does not count for the exit code.
+    /// Drift policy of the path.
     policy: DriftPolicy,
+    /// True unless the policy accepts the drift.
+    counts: bool,
     /// Reason for which a path with the policy `repair` was not repaired; else null.
     #[schemars(length(min = 1))]
     obstacle: Option<&'a str>,
@@ -74,6 +75,7 @@ impl<'a> VerifyDocument<'a> {
             kind: found.drift.kind,
             difference: found.drift.difference.as_ref(),
             policy: found.policy,
+            counts: found.counts(),
             obstacle: found.obstacle.as_deref(),
         };
         let repaired = repaired.iter().map(|drift| RepairedPath {

@@ -24,6 +24,7 @@ mod health;
 mod history;
 mod kills;
 mod labels;
+mod local_changes;
 mod refusals;
 mod releases;
 mod repair;

@@ -268,7 +268,7 @@ fn a_sysroot_before_and_after_and_damaged() {
     fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
     let difference = json!({"expected": "1 byte", "found": "5 bytes"});
     let expected = json!([
-        {"path": "/etc/a", "kind": "content", "difference": difference, "policy": "report", "obstacle": null}
+        {"path": "/etc/a", "kind": "content", "difference": difference, "policy": "report", "counts": true, "obstacle": null}
     ]);
     assert_eq!(documented("verify", &place, 2)["drift"], expected);
     // Settings are read from the deployment in the sysroot, not from the host.
@@ -292,7 +292,7 @@ fn good(name: &str) -> Value {
                 "kernelType": {"from": "default", "to": "realtime"}, "extensions": {"from": [], "to": ["usbguard"]},
                 "sshKeys": false, "password": true, "fips": false},
             "actions": [{"type": "Restart", "unit": "a.service", "because": ["it differs"]}],
-            "hypothetical": true, "changesHost": true, "restores": [{"path": "/etc/a", "kind": "mode", "difference": null}],
+            "hypothetical": true, "changesHost": true, "merges": [{"path": "/etc/m", "conflict": "a reason"}], "restores": [{"path": "/etc/a", "kind": "mode", "difference": null}],
             "drain": false, "rebootRequired": false,
             "irreconcilable": [{"field": "spec.fips", "reason": "FIPS mode cannot change"}],
             "drift": [{"path": "/etc/a", "kind": "mode", "difference": {"expected": "0644", "found": "0600"}}], "etc": {"with": "next", "due": true, "kept": 0,
@@ -316,7 +316,7 @@ fn good(name: &str) -> Value {
             "requester": {"command": "apply", "user": null}, "bootId": "b"}]}),
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "difference": {"expected": "0:0", "found": "7:7"},
-                "policy": "repair", "obstacle": "a directory is in the way"}],
+                "policy": "repair", "counts": true, "obstacle": "a directory is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label", "difference": null}],
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
         "status" => json!({"schema": 1, "generation": generation, "deployments": [{

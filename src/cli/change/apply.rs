@@ -12,8 +12,8 @@ use crate::cli::output::terminal::print_text;
 use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
-use crate::core::plan::Plan;
 use crate::core::plan::drift::Drift;
+use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::record::GenerationRecord;
 use crate::host::LockedRoot;
 use crate::os::protocol::SysrootAccess;
@@ -158,10 +158,24 @@ fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig) -> Str
     text
 }
 
-/// List the drift that was undone, and where the local versions of the files are. `keeps` is false where the previous
+/// List the local changes that were kept, and those that were undone, and where the local versions of the files are. `keeps` is false where the previous
 /// deployment has them.
 pub(crate) fn restored(plan: &Plan, keeps: bool) -> String {
     let Some(tree) = &plan.tree else { return String::new() };
+    merged(tree) + &undone(tree, keeps)
+}
+
+/// List the files that keep local changes.
+fn merged(tree: &TreePlan) -> String {
+    let merged = &tree.merges.merged;
+    if merged.is_empty() {
+        return String::new();
+    }
+    let lines: String = merged.iter().map(|path| format!("  {path}\n")).collect();
+    format!("local changes kept, as the drift policy `merge` says, {}:\n{lines}", merged.len())
+}
+
+fn undone(tree: &TreePlan, keeps: bool) -> String {
     let (restored, replaced) = (tree.restored(), tree.replaced());
     if restored.is_empty() {
         return String::new();

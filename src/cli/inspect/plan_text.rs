@@ -214,6 +214,8 @@ impl Page {
     fn tree(&mut self, plan: &Plan) {
         let Some(tree) = &plan.tree else { return };
         let line = |drift: &Drift| format!("{}  {}", drift.path, drift.description());
+        let merged: Vec<String> = tree.merges.merged.iter().map(ToString::to_string).collect();
+        self.list("Local changes that `apply` keeps", &merged);
         let restored = tree.restored();
         let lines: Vec<String> = restored.iter().map(|drift| line(drift)).collect();
         self.list("Drift that `apply` undoes", &lines);

@@ -12,6 +12,7 @@ use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
 use crate::cli::output::text_diff::ContentChange;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
+use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::drift::{Drift, DriftFinding};
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::limits;
@@ -129,10 +130,10 @@ fn render(verified: &DriftReport) -> String {
         text.push_str(&format!("repaired, {}:\n", counted(verified.repaired.len())));
         text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
     }
-    let (counting, ignored): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
+    let (counting, accepted): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
         verified.findings.iter().partition(|found| found.counts());
     if counting.is_empty() {
-        let but = if ignored.is_empty() { "" } else { ", apart from ignored paths" };
+        let but = if accepted.is_empty() { "" } else { ", apart from accepted paths" };
         text.push_str(&format!("no drift from {config} (generation {generation}){but}\n"));
     } else {
         let count = counted(counting.len());
@@ -144,9 +145,15 @@ fn render(verified: &DriftReport) -> String {
             text.push_str(&format!("    not repaired: {obstacle}\n"));
         }
     }
-    if !ignored.is_empty() {
-        text.push_str(&format!("ignored by policy, {}:\n", counted(ignored.len())));
-        text.extend(ignored.iter().map(|found| line(&found.drift, "")));
+    for (policy, heading) in [
+        (DriftPolicy::Merge, "local changes, which the next update keeps"),
+        (DriftPolicy::Ignore, "ignored by policy"),
+    ] {
+        let accepted: Vec<&&DriftFinding> = accepted.iter().filter(|found| found.policy == policy).collect();
+        if !accepted.is_empty() {
+            text.push_str(&format!("{heading}, {}:\n", counted(accepted.len())));
+            text.extend(accepted.iter().map(|found| line(&found.drift, "")));
+        }
     }
     text.push_str(&skew_line(&verified.skew));
     if !counting.is_empty() {

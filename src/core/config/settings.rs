@@ -65,6 +65,9 @@ pub enum DriftPolicy {
     Report,
     /// List the path; `verify --repair` and the daemon restore it.
     Repair,
+    /// List a file whose content differs, without effect on exit code and phase; an update merges the local changes with
+    /// the desired content. Below `/etc` only.
+    Merge,
     /// List the path under a heading of its own, without effect on exit code and phase.
     Ignore,
 }
@@ -76,6 +79,7 @@ impl DriftPolicy {
         match self {
             Self::Report => "report",
             Self::Repair => "repair",
+            Self::Merge => "merge",
             Self::Ignore => "ignore",
         }
     }
@@ -99,7 +103,9 @@ impl DriftPolicies {
         let mut listed = std::iter::once(path.clone()).chain(path.ancestors());
         let listed = listed.find_map(|path| self.paths.get(&path).copied());
         match listed.unwrap_or(self.default) {
-            DriftPolicy::Ignore if is_of_the_record(path) => DriftPolicy::Report,
+            DriftPolicy::Ignore | DriftPolicy::Merge if is_of_the_record(path) => DriftPolicy::Report,
+            // Elsewhere, files are written at the boot of their generation, when no operator can resolve a conflict.
+            DriftPolicy::Merge if !path.is_within("/etc") => DriftPolicy::Report,
             policy => policy,
         }
     }
@@ -188,6 +194,11 @@ impl Fragment {
             .map_err(|error| (error.span().unwrap_or_default(), error.message().replace('\n', ", ")))?;
         let mut seen = BTreeSet::new();
         for item in &fragment.drift.path {
+            if item.policy == DriftPolicy::Merge && !item.path.get_ref().is_within("/etc") {
+                let reason =
+                    format!("the policy `merge` is for paths below /etc, not for {}", item.path.get_ref());
+                return Err((item.path.span(), reason));
+            }
             if !seen.insert(item.path.get_ref()) {
                 let reason = format!("duplicate path {}; list it once per file", item.path.get_ref());
                 return Err((item.path.span(), reason));

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::drift::local_merge::LocalMerges;
 use super::steps::VendorEntry;
 use super::unit_texts::UnitTexts;
 use crate::core::config::accounts::AccountTable;
@@ -38,6 +39,8 @@ pub struct TreeFacts {
     pub managed: ManagedFiles,
     /// Managed files of the desired config.
     pub desired: ManagedFiles,
+    /// Local changes that [`TreeFacts::desired`] contains, and those that contradict it.
+    pub merges: LocalMerges,
     /// Managed files of the desired config outside `/etc`, including those that this plan cannot reach.
     pub outside: ManagedFiles,
     /// Observed state of managed paths and of their parent directories.

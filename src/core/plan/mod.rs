@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use diff::ConfigDiff;
 use disruption::Disruption;
 use drift::Drift;
+use drift::local_merge::LocalMerges;
 use schemars::JsonSchema;
 use serde::Serialize;
 use steps::{PathObstruction, PlanStep, PlannedSteps};
@@ -99,8 +100,10 @@ pub struct TreePlan {
     pub outside: ManagedFiles,
     /// Desired paths that are as desired already.
     pub unchanged: BTreeSet<ManagedPath>,
-    /// Managed paths that differ from the current config.
+    /// Managed paths that differ from the current config, but for local changes that are merged.
     pub drift: Vec<Drift>,
+    /// Local changes that are kept, and those that contradict the desired config.
+    pub merges: LocalMerges,
     /// Checks made before anything is changed.
     pub preflight: Vec<PreflightCheck>,
 }
@@ -184,6 +187,16 @@ impl Plan {
         self.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty())
     }
 
+    /// Give the files whose local changes contradict the desired config their desired contents, where `is_overruled`, and
+    /// return their paths.
+    pub fn overrule_conflicts(&mut self, is_overruled: impl Fn(&ManagedPath) -> bool) -> Vec<ManagedPath> {
+        let conflicts = self.tree.iter_mut().map(|tree| &mut tree.merges.conflicts);
+        let overruled = conflicts.flat_map(|conflicts| {
+            conflicts.extract_if(.., |conflict| is_overruled(&conflict.path)).collect::<Vec<_>>()
+        });
+        overruled.map(|conflict| conflict.path).collect()
+    }
+
     /// Leave out the obstructed paths that users other than root can change, by `is_changed_by_users`, and list them as
     /// deferred: such a user must not be able to refuse an update.
     pub fn leave_out_obstructed(&mut self, is_changed_by_users: impl Fn(&ManagedPath) -> bool) {
@@ -205,7 +218,7 @@ impl Plan {
     #[must_use]
     pub fn obstacles(&self) -> Vec<String> {
         let tree = self.tree.iter();
-        let obstructions = tree.flat_map(|tree| &tree.steps.obstructions);
+        let obstructions = tree.flat_map(|tree| tree.steps.obstructions.iter().chain(&tree.merges.conflicts));
         let merges = self.etc.iter().filter(|etc| etc.is_due && etc.with == MergeImage::Next);
         let refused = merges.flat_map(|etc| &etc.findings.refusals);
         self.irreconcilable

@@ -63,10 +63,13 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
     if !diff.is_empty() {
         steps.steps.extend(kubeconfig::make_private(facts, desired, profile));
     }
-    let drift = current.map(|current| find_drift(facts, current, &prior.labels, profile)).unwrap_or_default();
+    let mut drift =
+        current.map(|current| find_drift(facts, current, &prior.labels, profile)).unwrap_or_default();
+    drift.retain(|drift| !facts.merges.keeps(drift));
     let outside = facts.outside.clone();
     let unchanged = unchanged(facts);
-    (TreePlan { steps, outside, unchanged, drift, preflight: Vec::new() }, unsupported)
+    let merges = facts.merges.clone();
+    (TreePlan { steps, outside, unchanged, drift, merges, preflight: Vec::new() }, unsupported)
 }
 
 /// List the desired paths of this tree that are as desired already.

@@ -4,6 +4,7 @@ use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::backoff::RetryClass;
 use crate::os::OsError;
 use crate::transaction::TransactionError;
+use crate::transaction::plan::error::PlanError;
 use crate::transaction::update::error::UpdateError;
 
 /// Classify an error.
@@ -16,9 +17,11 @@ pub(in crate::daemon) fn problem_of(error: &TransactionError) -> DaemonProblem {
         {
             ProblemClass::Configuration
         }
-        (_, TransactionError::Update(UpdateError::Drifted(_) | UpdateError::LocalChanges(_))) => {
-            ProblemClass::Drift
-        }
+        (
+            _,
+            TransactionError::Update(UpdateError::Drifted(_) | UpdateError::LocalChanges(_))
+            | TransactionError::Plan(PlanError::MergeConflicts(_)),
+        ) => ProblemClass::Drift,
         (RetryClass::Configuration | RetryClass::Repair, _) => ProblemClass::Host,
     };
     DaemonProblem { class, reason: one_line(&error.chain()) }

@@ -71,7 +71,7 @@ pub(in crate::daemon) struct ComparisonFigures {
 impl ComparisonFigures {
     /// Figures of a comparison.
     pub(in crate::daemon) fn of(report: &DriftReport) -> Self {
-        let policies = [DriftPolicy::Report, DriftPolicy::Repair, DriftPolicy::Ignore];
+        let policies = [DriftPolicy::Report, DriftPolicy::Repair, DriftPolicy::Merge, DriftPolicy::Ignore];
         let number = |policy| report.findings.iter().filter(|found| found.policy == policy).count();
         let repaired = report.repaired.iter().map(|drift| drift.path.clone()).collect();
         Self { drift_paths: policies.map(|policy| (policy, number(policy))).into(), repaired }

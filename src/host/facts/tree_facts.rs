@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files::{AppendBases, ManagedFiles, UnknownOwner};
+use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::enablement::UnreadFiles;
+use crate::core::plan::drift::local_merge::{LocalContents, LocalMerges};
 use crate::core::plan::facts::{ShadowFile, TreeFacts};
 use crate::core::plan::steps::{PriorChanges, VendorEntry};
 use crate::core::plan::unit_links;
@@ -14,7 +16,7 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{KUBECONFIG, SHADOW};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::RefusalList;
-use crate::core::values::tree::{FileAttributes, FileEntry, PathState};
+use crate::core::values::tree::{DriftKind, FileAttributes, FileEntry, PathState};
 use crate::host::facts::accounts::{ACCOUNT_FILE_BYTES, load_accounts};
 use crate::host::facts::unit_texts::{load_linked, load_links, load_presets, load_unit, load_version};
 use crate::host::fs::error::HostError;
@@ -57,6 +59,8 @@ pub struct FactsRequest<'a> {
     pub profile: Profile,
     /// Part of the tree to inspect.
     pub reach: TreeScope,
+    /// Policies by which local changes are merged into the desired config; `None` to compare with the config as it is.
+    pub merging: Option<&'a DriftPolicies>,
 }
 
 /// Collect the facts about all paths that either config manages.
@@ -92,6 +96,7 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
         current,
         managed,
         desired,
+        merges: LocalMerges::default(),
         outside,
         observed: others,
         below: BTreeMap::new(),
@@ -106,10 +111,32 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let seen = tree_observation::look(root, [&facts.current, &facts.managed], &facts.desired, subject.prior)?;
     facts.observed.extend(seen.observed);
     (facts.below, facts.aliases) = (seen.below, seen.aliases);
+    let local = load_local_contents(root, &facts, subject)?;
+    facts.merges = LocalMerges::merge_into(&mut facts.desired, &facts.current, &local);
     facts.vendor = load_vendor(root, &facts)?;
     load_presets(root, &mut facts.unit_texts)?;
     look_up_units(root, &mut facts, subject)?;
     Ok(facts)
+}
+
+/// Load the contents of changed files with the drift policy `merge`.
+fn load_local_contents(
+    root: &Root,
+    facts: &TreeFacts,
+    subject: FactsRequest<'_>,
+) -> Result<LocalContents, HostError> {
+    let mut local = LocalContents::default();
+    let Some(policies) = subject.merging else { return Ok(local) };
+    for (path, entry) in &facts.current.entries {
+        let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
+        if policies.of(path) == DriftPolicy::Merge
+            && entry.drift(node, &facts.observed) == Some(DriftKind::Content)
+            && let Some(bytes) = root.read(path, limits::INFLATED_BYTES)?
+        {
+            local.0.insert(path.clone(), bytes);
+        }
+    }
+    Ok(local)
 }
 
 /// Compute the managed files outside `/etc` of the current config in the tree at `root`.
@@ -127,6 +154,7 @@ pub fn managed_outside_etc(
         applied_by: profile,
         profile,
         reach: TreeScope::Everything,
+        merging: None,
     };
     let bases = load_bases(root, current, &request)?;
     let managed = ManagedFiles::of(current, &load_accounts(root)?, &bases, profile, UnknownOwner::Drifts)?;

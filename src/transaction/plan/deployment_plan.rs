@@ -80,8 +80,7 @@ impl DeploymentPlan {
 
     /// Fail if obstacles on the host prevent the plan.
     pub(crate) fn ensure_unobstructed(&self) -> Result<(), TransactionError> {
-        let obstacles = self.plan.obstacles();
-        if obstacles.is_empty() { Ok(()) } else { Err(PlanError::Obstructed(obstacles).into()) }
+        Ok(PlanError::ensure_unobstructed(&self.plan)?)
     }
 
     /// Return true if the base already has the desired OS image and packages.
@@ -209,6 +208,11 @@ fn plan_for_base(
         };
     if reach == TreeScope::Everything {
         plan.leave_out_obstructed(|path| root.is_changed_by_users(path));
+    }
+    let is_update = matches!(target.purpose, UpdatePurpose::Update);
+    let overruled = plan.overrule_conflicts(|path| !is_update || root.is_changed_by_users(path));
+    for path in overruled {
+        log::warn!("the local changes of {path} contradict the config that is applied, and are replaced");
     }
     plan.apply_policy(target.policy, before, desired);
     Ok((plan, unresolved))

@@ -193,6 +193,7 @@ fn facts_of(
         applied_by: record.profile,
         profile: record.profile,
         reach,
+        merging: None,
     };
     Ok(tree_facts::gather(root, subject)?)
 }

@@ -1,5 +1,6 @@
 //! Errors of planning: the desired config cannot be applied to this host.
 
+use crate::core::plan::Plan;
 use crate::core::plan::service_actions::NotLive;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::refusal::RefusalList;
@@ -13,6 +14,9 @@ pub enum PlanError {
     /// Paths on the host prevent the change, such as a directory where the config has a file.
     #[error("the configuration cannot be applied here:{}", listed(.0))]
     Obstructed(Vec<String>),
+    /// Local changes of files with the drift policy `merge` contradict the desired config.
+    #[error("the configuration cannot be applied over local changes:{}", listed(.0))]
+    MergeConflicts(Vec<String>),
     /// libostree's `/etc` merge would fail, so no deployment is made.
     #[error("/etc cannot be merged into the new deployment:{}", listed(.0))]
     EtcRefused(Vec<String>),
@@ -21,10 +25,21 @@ pub enum PlanError {
 }
 
 impl PlanError {
+    /// Fail if obstacles on the host prevent the plan.
+    pub(crate) fn ensure_unobstructed(plan: &Plan) -> Result<(), Self> {
+        let obstacles = plan.obstacles();
+        let conflicts = plan.tree.as_ref().map_or(0, |tree| tree.merges.conflicts.len());
+        match obstacles.len() {
+            0 => Ok(()),
+            all if all == conflicts => Err(Self::MergeConflicts(obstacles)),
+            _ => Err(Self::Obstructed(obstacles)),
+        }
+    }
+
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
             Self::Refused(_) | Self::Obstructed(_) | Self::EtcRefused(_) => RetryClass::Configuration,
-            Self::NotLive(_) => RetryClass::Repair,
+            Self::NotLive(_) | Self::MergeConflicts(_) => RetryClass::Repair,
         }
     }
 }

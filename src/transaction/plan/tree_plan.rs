@@ -10,6 +10,7 @@ use crate::host::facts::{boot, tree_facts};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::current::CurrentState;
+use crate::transaction::state::settings::settings_or_default;
 
 /// Plan the change from `before` to `desired` on the tree at `root`. `before` is usually the recorded
 /// config; `plan --current` passes another one.
@@ -22,6 +23,7 @@ pub(crate) fn plan_tree_update(
     reach: TreeScope,
 ) -> Result<Plan, TransactionError> {
     let mut plan = Plan::between(before, desired, profile).map_err(PlanError::from)?;
+    let policies = settings_or_default(root).drift;
     let (active, prior) = (current.differing_active_files(root, reach)?, current.prior_changes());
     let subject = FactsRequest {
         current: before,
@@ -31,6 +33,7 @@ pub(crate) fn plan_tree_update(
         applied_by: current.record.as_ref().map_or(profile, |record| record.profile),
         profile,
         reach,
+        merging: Some(&policies),
     };
     let facts = tree_facts::gather(root, subject)?;
     let in_reach = if reach == TreeScope::Etc { prior.within("/etc") } else { prior.clone() };

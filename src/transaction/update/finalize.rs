@@ -270,6 +270,9 @@ pub(crate) fn etc_steps(
         return Err(PlanError::Obstructed(plan.obstacles()).into());
     }
     let tree = plan.tree.clone().unwrap_or_default();
+    for conflict in &tree.merges.conflicts {
+        log::warn!("{} was changed since the update was staged, and is replaced", conflict.path);
+    }
     let composed = record::compose_record(
         current,
         &desired,

@@ -94,9 +94,6 @@ pub fn decide(
 ) -> Result<DecidedChange, TransactionError> {
     let current = CurrentState::load(root)?;
     let plan = plan_from(root, &current, current.host(), &desired.host, profile)?;
-    let obstacles = plan.obstacles();
-    if !obstacles.is_empty() {
-        return Err(PlanError::Obstructed(obstacles).into());
-    }
+    PlanError::ensure_unobstructed(&plan)?;
     DecidedChange::of(root, &current, desired, plan, None, None, &BTreeMap::new())
 }

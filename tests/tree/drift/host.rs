@@ -57,11 +57,17 @@ impl Host {
     }
 
     pub(super) fn apply(&self, config: &Value) {
+        let outcome = self.run_with("apply", config, &[]);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    }
+
+    /// Run a command with this desired config.
+    pub(super) fn run_with(&self, verb: &str, config: &Value, more: &[&str]) -> Outcome {
         let desired = self.documents.path().join("desired.json");
         fs::write(&desired, config.to_string()).unwrap();
-        let place = ["apply".as_ref(), "--root".as_ref(), self.tree.root().as_os_str(), "--desired".as_ref()];
-        let outcome = flameholder(place.into_iter().chain([desired.as_os_str()]));
-        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+        let place = [verb.as_ref(), "--root".as_ref(), self.tree.root().as_os_str(), "--desired".as_ref()];
+        let more = more.iter().map(AsRef::as_ref);
+        flameholder(place.into_iter().chain([desired.as_os_str()]).chain(more))
     }
 
     pub(super) fn verify(&self, more: &[&str]) -> Outcome {
@@ -74,7 +80,7 @@ impl Host {
         let outcome = self.verify(&[&["-o", "json"], more].concat());
         let document: Value =
             serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"));
-        let counts = document["drift"].as_array().unwrap().iter().any(|item| item["policy"] != "ignore");
+        let counts = document["drift"].as_array().unwrap().iter().any(|item| item["counts"] == true);
         assert_eq!(outcome.code, Some(if counts { 2 } else { 0 }), "{outcome:?}");
         document
     }
@@ -94,6 +100,12 @@ impl Host {
 
     pub(super) fn text(&self, path: &str) -> String {
         fs::read_to_string(self.at(path)).unwrap_or_else(|error| format!("{path}: {error}"))
+    }
+
+    /// Name of the only kept local version.
+    pub(super) fn kept_name(&self) -> std::ffi::OsString {
+        let kept = fs::read_dir(self.at("/var/lib/flameholder/undone")).unwrap().next();
+        kept.unwrap().unwrap().file_name()
     }
 
     /// Contents of the local versions that a change or a repair replaced.

@@ -4,4 +4,5 @@
 mod fragments;
 mod host;
 mod kinds;
+mod merges;
 mod repairs;

@@ -1,6 +1,7 @@
 //! Drift: managed paths that differ from the current config, and the plan of their repair.
 
 mod difference;
+pub mod local_merge;
 pub mod repair_plan;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -71,7 +72,7 @@ impl fmt::Display for Drift {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriftFinding {
     pub drift: Drift,
-    /// Policy from the settings: report, repair or ignore.
+    /// Policy from the settings.
     pub policy: DriftPolicy,
     /// Reason for which a repair was not possible.
     pub obstacle: Option<String>,
@@ -80,10 +81,14 @@ pub struct DriftFinding {
 }
 
 impl DriftFinding {
-    /// Return true unless the path's policy accepts the drift.
+    /// Return true unless the path's policy accepts the drift. `merge` accepts other contents only.
     #[must_use]
     pub fn counts(&self) -> bool {
-        self.policy != DriftPolicy::Ignore
+        match self.policy {
+            DriftPolicy::Report | DriftPolicy::Repair => true,
+            DriftPolicy::Merge => self.drift.kind != DriftKind::Content,
+            DriftPolicy::Ignore => false,
+        }
     }
 }
 

@@ -1,0 +1,155 @@
+//! Drift policy `merge`: local changes of a file are kept, and merged with what an update changes in it.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use testbed::model::document::{file, with_files};
+use testbed::model::run::Outcome;
+use testbed::model::snapshot;
+
+use crate::drift::host::Host;
+
+const PATH: &str = "/etc/chrony.conf";
+const POLICY: &str = "[[drift.path]]\npath = \"/etc/chrony.conf\"\npolicy = \"merge\"\n";
+const RECORDED: &str = "server a\ndriftfile d\nlogdir l\n";
+
+fn config(text: &str) -> Value {
+    with_files("rendered-chrony", &[file(PATH, text)])
+}
+
+/// Tree with a config that has the file, and the policy `merge` for it.
+fn host() -> Host {
+    let host = Host::new();
+    host.apply(&config(RECORDED));
+    host.settings("10.toml", POLICY);
+    host
+}
+
+/// Outcome of a command with this file content as desired config.
+fn run(host: &Host, verb: &str, text: &str, more: &[&str]) -> Outcome {
+    host.run_with(verb, &config(text), more)
+}
+
+fn json_of(outcome: &Outcome) -> Value {
+    serde_json::from_str(&outcome.stdout).unwrap_or_else(|error| panic!("{error}: {outcome:?}"))
+}
+
+#[test]
+fn local_change_is_no_drift_and_is_merged_by_an_update() {
+    let host = host();
+    host.put(PATH, "server a\ndriftfile d\nlogdir l\nallow 10.0.0.0/8\n");
+    let verified = host.verify(&[]);
+    assert_eq!(verified.code, Some(0), "{verified:?}");
+    assert!(
+        verified
+            .stdout
+            .contains("local changes, which the next update keeps, 1 deviation:\n  /etc/chrony.conf")
+    );
+    // The same config again changes nothing.
+    let before = host.snapshot();
+    assert_eq!(run(&host, "plan", RECORDED, &["--exit-code"]).code, Some(0));
+    assert_eq!(run(&host, "apply", RECORDED, &[]).code, Some(0));
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
+
+    let desired = "server b\ndriftfile d\nlogdir l\n";
+    let plan = run(&host, "plan", desired, &[]);
+    assert!(plan.stdout.contains("Local changes that `apply` keeps\n  /etc/chrony.conf\n"), "{plan:?}");
+    let document = json_of(&run(&host, "plan", desired, &["-o", "json"]));
+    assert_eq!(document["merges"], json!([{"path": PATH, "conflict": null}]));
+    assert_eq!((&document["drift"], &document["restores"]), (&json!([]), &json!([])));
+    let applied = run(&host, "apply", desired, &[]);
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert!(
+        applied
+            .stdout
+            .contains("local changes kept, as the drift policy `merge` says, 1:\n  /etc/chrony.conf\n")
+    );
+    let merged = "server b\ndriftfile d\nlogdir l\nallow 10.0.0.0/8\n";
+    assert_eq!(host.text(PATH), merged);
+    assert_eq!(host.verify(&[]).code, Some(0));
+    // The next merge starts from the newer config.
+    assert_eq!(run(&host, "apply", "server c\ndriftfile d\nlogdir l\n", &[]).code, Some(0));
+    assert_eq!(host.text(PATH), "server c\ndriftfile d\nlogdir l\nallow 10.0.0.0/8\n");
+    // Without the policy, the change is drift again.
+    host.settings("10.toml", "");
+    assert_eq!(host.verify(&[]).code, Some(2));
+}
+
+#[test]
+fn contradicting_changes_are_an_obstacle_until_one_of_them_gives_way() {
+    let host = host();
+    host.put(PATH, "server local\ndriftfile d\nlogdir l\n");
+    let desired = "server b\ndriftfile d\nlogdir l\n";
+    let before = host.snapshot();
+    let refused = run(&host, "apply", desired, &[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    for part in [
+        "the configuration cannot be applied over local changes",
+        "the local changes of /etc/chrony.conf cannot be merged with the desired config: both change the same lines",
+        "edit the file so that they fit, or give it the drift policy `report`",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {refused:?}");
+    }
+    assert!(!refused.stderr.contains("server"), "contents stay inside: {refused:?}");
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
+    let plan = run(&host, "plan", desired, &["-o", "json"]);
+    assert_eq!(plan.code, Some(1), "{plan:?}");
+    assert!(json_of(&plan)["merges"][0]["conflict"].as_str().unwrap().contains("same lines"), "{plan:?}");
+    // The operator takes the desired line.
+    host.put(PATH, "server b\ndriftfile d\nlogdir l\nallow x\n");
+    assert_eq!(run(&host, "apply", desired, &[]).code, Some(0));
+    assert_eq!(host.text(PATH), "server b\ndriftfile d\nlogdir l\nallow x\n");
+
+    host.put(PATH, "server local\n");
+    host.settings("10.toml", "");
+    assert_eq!(run(&host, "apply", "server c\n", &[]).code, Some(0));
+    assert_eq!(host.text(PATH), "server c\n");
+    assert_eq!(host.kept_versions(), ["server local\n"]);
+}
+
+#[test]
+fn only_the_content_of_a_text_may_differ() {
+    let host = host();
+    host.mode(PATH, 0o600);
+    assert_eq!(host.kinds(), [(PATH.to_owned(), "mode".to_owned())]);
+    assert_eq!(host.verify(&[]).code, Some(2));
+    // An apply mends the mode and keeps the content.
+    host.put(PATH, "server a\nmine\n");
+    host.mode(PATH, 0o600);
+    assert_eq!(run(&host, "apply", RECORDED, &[]).code, Some(0));
+    assert_eq!(host.text(PATH), "server a\nmine\n");
+    host.remove(PATH);
+    assert_eq!(host.verify(&[]).code, Some(2));
+    host.put(PATH, "");
+    fs::write(host.at(PATH), b"\xff\xfe").unwrap();
+    let refused = run(&host, "apply", "server b\n", &[]);
+    assert!(refused.stderr.contains("the file is no text in UTF-8"), "{refused:?}");
+    // A config without the file brings the earlier one back, and the local version is kept.
+    assert_eq!(
+        host.run_with("apply", &with_files("rendered-none", &[file("/etc/z", "z")]), &[]).code,
+        Some(0)
+    );
+    assert_eq!(host.text(PATH), "pool vendor.example iburst\n");
+    assert_eq!(fs::read(host.at("/var/lib/flameholder/undone").join(host.kept_name())).unwrap(), b"\xff\xfe");
+}
+
+#[test]
+fn repair_leaves_merged_files_alone() {
+    let host = host();
+    host.settings("10.toml", &format!("[drift]\ndefault = \"repair\"\n{POLICY}"));
+    host.put(PATH, "server a\nmine\n");
+    let document = host.document(&["--repair"]);
+    assert_eq!(document["repaired"], json!([]));
+    assert_eq!(document["drift"][0]["counts"], false);
+    assert_eq!(host.text(PATH), "server a\nmine\n");
+}
+
+#[test]
+fn policy_for_paths_outside_etc_is_refused() {
+    let host = host();
+    host.settings("20.toml", "[[drift.path]]\npath = \"/var/lib/x\"\npolicy = \"merge\"\n");
+    let refused = host.verify(&[]);
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    let expected = "20.toml:2:8: the policy `merge` is for paths below /etc, not for /var/lib/x";
+    assert!(refused.stderr.contains(expected), "{refused:?}");
+}
