@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
 use crate::core::state::journal::{Journal, TransactionState};
@@ -13,6 +14,7 @@ use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{
     BootId, COMMIT, ConfigDigest, ConfigName, DIGEST, GenerationId, IMAGE, STATEROOT,
 };
+use crate::core::values::image::boot_image::BootImage;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 
@@ -54,8 +56,23 @@ pub struct StatusDocument {
     /// Documents of the agent on the running host that it cannot read, and works without. They are kept for the release
     /// that wrote them.
     pub unreadable: Vec<UnreadableDocument>,
+    /// Origin of the running host; null elsewhere.
+    pub origin: Option<OriginItem>,
     /// Free space of the running host where updates need it; empty elsewhere.
     pub space: Vec<SpaceItem>,
+}
+
+/// Origin of a host.
+#[derive(Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct OriginItem {
+    /// Image that the host was installed from; null if its installer left no document.
+    pub boot_image: Option<BootImage>,
+    /// Changes of the config since the first boot that only an installation applies, at most 100; empty if the config of
+    /// the first boot is not on the host.
+    pub irreconcilable_changes: Vec<IrreconcilableChange>,
+    /// Documents about the origin that cannot be read.
+    pub unreadable: Vec<UnreadableDocument>,
 }
 
 /// Free space of one file system.
@@ -329,6 +346,7 @@ impl StatusDocument {
             daemon: None,
             agent,
             unreadable: Vec::new(),
+            origin: None,
             space: Vec::new(),
         }
     }

@@ -25,6 +25,7 @@ mod history;
 mod kills;
 mod labels;
 mod local_changes;
+mod origin;
 mod refusals;
 mod releases;
 mod repair;

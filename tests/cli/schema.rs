@@ -336,6 +336,9 @@ fn good(name: &str) -> Value {
             "bootCheckSecondsLeft": 1,
             "agent": {"version": "0.1.0", "path": "/usr/bin/flameholder"},
             "unreadable": [{"path": "/var/lib/flameholder/pending.unreadable", "reason": "a reason"}],
+            "origin": {"bootImage": {"version": "43.1", "image": "quay.io/os:1", "digest": null},
+                "irreconcilableChanges": [{"field": "spec.config.storage.disks", "change": "add"}],
+                "unreadable": [{"path": "/sysroot/.bootc-aleph.json", "reason": "a reason"}]},
             "space": [{"path": "/boot", "free": 1, "total": 2}]}),
         other => panic!("{other} has no schema"),
     }

@@ -25,11 +25,12 @@ use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    AgentItem, ArgumentsItem, DeploymentItem, GenerationItem, PendingItem, PendingState, SpaceItem,
-    StatusDocument, TransactionItem, UnreadableDocument,
+    AgentItem, ArgumentsItem, DeploymentItem, GenerationItem, OriginItem, PendingItem, PendingState,
+    SpaceItem, StatusDocument, TransactionItem, UnreadableDocument,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
+use crate::transaction::plan::host_origin::HostOrigin;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, settings, status_files};
 use crate::transaction::update::space;
@@ -142,6 +143,7 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
         boot_check_seconds_left: left.map(|left| left.as_secs()),
         daemon,
         unreadable,
+        origin: Some(origin_item(HostOrigin::load(root))),
         space: space::free_space().into_iter().map(space_item).collect(),
         ..document
     })
@@ -157,6 +159,12 @@ fn name_staged(deployments: &mut [DeploymentItem], pending: &PendingGeneration) 
     let item = deployments.iter_mut().find(is_it)?;
     item.generation = Some(GenerationItem::at_finalization(&pending.staged.record));
     Some(item.locked)
+}
+
+fn origin_item(origin: HostOrigin) -> OriginItem {
+    let HostOrigin { boot_image, irreconcilable_changes, unreadable } = origin;
+    let unreadable = unreadable.into_iter().map(|(path, reason)| UnreadableDocument { path, reason });
+    OriginItem { boot_image, irreconcilable_changes, unreadable: unreadable.collect() }
 }
 
 fn space_item(FreeSpace { place, free, total }: FreeSpace) -> SpaceItem {

@@ -7,15 +7,19 @@ use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, failed_checks};
+use crate::core::values::causes::first_of;
 use crate::core::values::foreign_text::harmless_line;
+use crate::core::values::image::boot_image::BootImage;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::report::status::{
-    DeploymentItem, GenerationItem, JournalState, PendingItem, PendingState, SpaceItem, StatusDocument,
-    TransactionItem, UnreadableDocument,
+    DeploymentItem, GenerationItem, JournalState, OriginItem, PendingItem, PendingState, SpaceItem,
+    StatusDocument, TransactionItem, UnreadableDocument,
 };
 
 /// Hex digits of a commit in text output.
 const SHORT_COMMIT: usize = 12;
+/// Fields that a line names.
+const NAMED_FIELDS: usize = 3;
 const MEBIBYTE: u64 = 1 << 20;
 
 /// Render the status as text.
@@ -64,8 +68,32 @@ fn state_lines(document: &StatusDocument) -> String {
         });
         text.push_str(&format!("free space: {}\n", free.collect::<Vec<_>>().join(", ")));
     }
+    text.extend(document.origin.as_ref().map(origin_lines));
     text.push_str(&format!("agent: {} ({})\n", document.agent.version, document.agent.path));
     text
+}
+
+fn origin_lines(origin: &OriginItem) -> String {
+    let boot_image = origin.boot_image.as_ref().map(|BootImage { version, image, digest }| {
+        let parts = [version, image, digest].into_iter().flatten().map(String::as_str);
+        format!("installed from: {}\n", harmless_line(&parts.collect::<Vec<_>>().join(", ")))
+    });
+    let fields: Vec<String> = origin
+        .irreconcilable_changes
+        .iter()
+        .map(|change| harmless_line(&change.field).into_owned())
+        .collect();
+    let changes = (!fields.is_empty()).then(|| {
+        format!(
+            "changed since the installation, and not applied: {}; only a new installation applies it\n",
+            first_of(&fields, NAMED_FIELDS)
+        )
+    });
+    let unreadable = origin.unreadable.iter();
+    let unreadable = unreadable.map(|UnreadableDocument { path, reason }| {
+        format!("cannot be read: {path}: {}\n", harmless_line(reason))
+    });
+    boot_image.into_iter().chain(changes).chain(unreadable).collect()
 }
 
 fn daemon_line(report: &DaemonReport) -> String {

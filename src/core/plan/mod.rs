@@ -8,6 +8,7 @@ pub mod drift;
 pub mod facts;
 pub mod first_boot;
 pub mod first_presets;
+pub mod irreconcilable_changes;
 pub mod kubeconfig;
 pub mod password;
 pub mod plain_ignition;

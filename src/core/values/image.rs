@@ -5,6 +5,7 @@
 //! (`ostree_ext::container::OstreeImageReference`); a bare registry name is the form that a MachineConfig's
 //! `osImageURL` has.
 
+pub mod boot_image;
 mod redact;
 #[cfg(test)]
 mod tests;

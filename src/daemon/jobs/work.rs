@@ -30,6 +30,7 @@ use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::boot::pending_deployment::PendingRecovery;
+use crate::transaction::plan::host_origin::HostOrigin;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
@@ -295,6 +296,7 @@ impl WorkPorts<'_> {
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
             generations: own_generations(deployments, host),
+            origin: HostOrigin::load(&host.root),
             comparison: None,
         });
         let mut verified = sysroot::verify_running(&mut *os, host)?;

@@ -12,6 +12,7 @@ use crate::core::state::boot_check::CheckResult;
 use crate::core::values::names::ManagedPath;
 use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::transaction::plan::drift::DriftReport;
+use crate::transaction::plan::host_origin::HostOrigin;
 
 /// Result of a job, written to standard output as one JSON document.
 #[derive(Debug, Serialize, Deserialize)]
@@ -55,6 +56,8 @@ pub(in crate::daemon) struct HostFacts {
     pub(in crate::daemon) unsupported_packages: usize,
     /// Generations of the deployments whose record is their own.
     pub(in crate::daemon) generations: Vec<GenerationFigures>,
+    /// Origin of the host.
+    pub(in crate::daemon) origin: HostOrigin,
     /// Result of the comparison; `None` if it failed.
     pub(in crate::daemon) comparison: Option<ComparisonFigures>,
 }

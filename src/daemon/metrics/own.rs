@@ -12,8 +12,10 @@ use prometheus_client::registry::Registry;
 use super::Labelled;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::message_ids;
+use crate::core::values::image::boot_image::BootImage;
 use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::daemon::jobs::work_result::{ComparisonFigures, JobFindings};
+use crate::transaction::plan::host_origin::HostOrigin;
 
 /// Gauge in seconds, with fractions.
 pub(super) type SecondsGauge = Gauge<f64, AtomicU64>;
@@ -41,6 +43,8 @@ pub(super) struct OwnMetrics {
     blocked: Labelled<1, Gauge>,
     drift_paths: Labelled<1, Gauge>,
     repairs: Counter,
+    boot_image: Labelled<2, Gauge>,
+    irreconcilable: Gauge,
     verified: SecondsGauge,
 }
 
@@ -104,6 +108,16 @@ impl OwnMetrics {
             self.drift_paths.clone(),
         );
         registry.register("flameholder_repairs", "Paths whose drift was repaired", self.repairs.clone());
+        registry.register(
+            "flameholder_boot_image_info",
+            "Image that the host was installed from",
+            self.boot_image.clone(),
+        );
+        registry.register(
+            "flameholder_irreconcilable_changes",
+            "Changes of the config since the first boot that only an installation applies",
+            self.irreconcilable.clone(),
+        );
         registry.register(
             "flameholder_last_verify_timestamp_seconds",
             "Last verification, in seconds since the epoch",
@@ -169,9 +183,18 @@ impl OwnMetrics {
         let Some(facts) = &findings.facts else { return };
         self.generation.clear();
         facts.generations.iter().for_each(|figures| self.set_generation(figures));
+        self.set_origin(&facts.origin);
         if let Some(figures) = &facts.comparison {
             self.record_comparison(figures);
         }
+    }
+
+    fn set_origin(&self, origin: &HostOrigin) {
+        let BootImage { version, digest, .. } = origin.boot_image.clone().unwrap_or_default();
+        let labels = [("version", version), ("digest", digest)];
+        self.boot_image.clear();
+        self.boot_image.get_or_create(&labels.map(|(name, value)| (name, value.unwrap_or_default()))).set(1);
+        self.irreconcilable.set(i64::try_from(origin.irreconcilable_changes.len()).unwrap_or(i64::MAX));
     }
 
     fn set_generation(&self, figures: &GenerationFigures) {

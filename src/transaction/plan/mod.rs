@@ -5,6 +5,7 @@ pub(crate) mod deployment_plan;
 pub mod drift;
 pub mod error;
 pub mod etc_merge;
+pub mod host_origin;
 pub(crate) mod layering;
 pub mod target;
 pub(crate) mod tree_plan;
