@@ -4,6 +4,8 @@
 //! would remove their entries. Each apply therefore carries the resource version that it was computed from;
 //! after a conflict the caller reads again.
 
+use std::collections::BTreeMap;
+
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -13,6 +15,8 @@ use crate::core::daemon::lifecycle::ConfigRef;
 use crate::core::daemon::node::annotations::DESIRED_CONFIG;
 use crate::core::daemon::node::conditions;
 use crate::core::daemon::node::conditions::NodeCondition;
+use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
+use crate::core::values::tree::ChangeKind;
 
 const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";
@@ -147,6 +151,37 @@ impl NodeStatus {
     }
 }
 
+/// Build the entries of `status.irreconcilableChanges`; null without any. The server takes 32 entries with different
+/// paths of at most 70 characters, so that a longer path is cut to that of a parent.
+fn irreconcilable_entries(changes: &[IrreconcilableChange]) -> Value {
+    const MOST_ENTRIES: usize = 32;
+    const LONGEST_PATH: usize = 70;
+    let is_taken = |path: &str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"[].".contains(&byte);
+        path.len() <= LONGEST_PATH && path.bytes().all(is_plain)
+    };
+    let mut entries = BTreeMap::new();
+    for IrreconcilableChange { field, change } in changes {
+        let mut path = field.as_str();
+        while !is_taken(path) {
+            path = path.rfind(['.', '[']).and_then(|end| path.get(..end)).unwrap_or_default();
+        }
+        let change = match change {
+            ChangeKind::Add => "added",
+            ChangeKind::Modify => "modified",
+            ChangeKind::Remove => "removed",
+        };
+        if path.starts_with("spec.") && entries.len() < MOST_ENTRIES {
+            entries
+                .entry(path)
+                .or_insert_with(|| format!("{change} since the installation; values are left out"));
+        }
+    }
+    let entries = entries.into_iter().map(|(path, diff)| json!({"fieldPath": path, "diff": diff}));
+    let entries: Vec<Value> = entries.collect();
+    if entries.is_empty() { Value::Null } else { entries.into() }
+}
+
 impl ClusterClient {
     fn machine_config_nodes(&self) -> Result<Api<DynamicObject>, ClusterError> {
         let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, VERSION, KIND));
@@ -183,6 +218,19 @@ impl ClusterClient {
         let nodes = self.machine_config_nodes()?;
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         with_timeout(nodes.create(&parameters, &object)).await.map(NodeStatus::of)
+    }
+
+    /// Write the changes that only an installation applies, without values; an empty list removes those of before.
+    pub async fn report_irreconcilable(
+        &self,
+        changes: &[IrreconcilableChange],
+    ) -> Result<NodeStatus, ClusterError> {
+        let nodes = self.machine_config_nodes()?;
+        // A merge, not an apply: it removes nothing of the controllers that share the field manager.
+        let patch =
+            Patch::Merge(json!({"status": {"irreconcilableChanges": irreconcilable_entries(changes)}}));
+        let parameters = PatchParams::default();
+        with_timeout(nodes.patch_status(&self.node, &parameters, &patch)).await.map(NodeStatus::of)
     }
 
     /// Apply the status. Fails with [`ClusterError::Conflict`] if the object changed since it was read.

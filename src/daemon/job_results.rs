@@ -58,6 +58,9 @@ impl Daemon {
     fn finish_lifecycle_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.metrics.record_work(&finished);
         if let Some(facts) = finished.findings.facts {
+            if *self.irreconcilable != *facts.origin.irreconcilable_changes {
+                self.irreconcilable = facts.origin.irreconcilable_changes.clone().into();
+            }
             if let Some(figures) = &facts.comparison {
                 self.repairs.record(figures.repaired.iter().cloned(), self.started.elapsed());
             }

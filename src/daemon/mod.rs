@@ -44,6 +44,7 @@ use crate::core::daemon::lifecycle::{
 };
 use crate::core::daemon::message_ids;
 use crate::core::daemon::repair_limit::RepairLimit;
+use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::values::identifiers::ConfigName;
 use crate::host::Root;
 use crate::host::fs::lock::HostLock;
@@ -122,6 +123,7 @@ struct Daemon {
     jobs: JobQueue,
     trust: TrustSync,
     repairs: RepairLimit,
+    irreconcilable: Arc<[IrreconcilableChange]>,
     /// Fixed point for the times of the repairs.
     started: Instant,
     commands: UnboundedSender<SourceCommand>,
@@ -155,6 +157,7 @@ impl Daemon {
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
             repairs: RepairLimit::default(),
+            irreconcilable: Arc::default(),
             started: Instant::now(),
             commands: setup.commands.clone(),
             views: [0, 0],
@@ -233,7 +236,11 @@ impl Daemon {
 
     fn publish_lifecycle(&mut self) {
         self.views[0] += 1;
-        let view = Box::new(LifecycleView { number: self.views[0], lifecycle: self.lifecycle.clone() });
+        let view = Box::new(LifecycleView {
+            number: self.views[0],
+            lifecycle: self.lifecycle.clone(),
+            irreconcilable: self.irreconcilable.clone(),
+        });
         // A source that ended is noticed by the main loop, at its event channel.
         drop(self.commands.send(SourceCommand::Publish(view)));
         self.publish_report();

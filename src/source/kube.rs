@@ -208,7 +208,11 @@ impl KubeSource {
     fn look_again(&mut self) {
         let Some((number, at)) = self.published_at else { return };
         if self.publisher.is_behind() && self.views.is_empty() && at.elapsed() >= LOOK_AGAIN {
-            self.views.push_back(LifecycleView { number, lifecycle: self.published.clone() });
+            self.views.push_back(LifecycleView {
+                number,
+                lifecycle: self.published.clone(),
+                irreconcilable: self.publisher.irreconcilable(),
+            });
         }
     }
 

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle};
+use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::trust::document::TrustVersion;
 use crate::core::values::tree::ContentDigest;
 use crate::host::memory_file::MemoryFile;
@@ -29,6 +30,8 @@ pub struct LifecycleView {
     /// Sequence number; grows with each view.
     pub number: u64,
     pub lifecycle: Lifecycle,
+    /// Changes of the config since the installation that only another one applies.
+    pub irreconcilable: Arc<[IrreconcilableChange]>,
 }
 
 /// Report of a source to the daemon.

@@ -1,4 +1,5 @@
-//! `MachineConfiguration` objects of `operator.openshift.io/v1`: the cluster's node disruption policy.
+//! `MachineConfiguration` objects of `operator.openshift.io/v1`: the cluster's node disruption policy, and its
+//! overrides of what an installed host cannot apply.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -55,7 +56,7 @@ struct Subject {
 }
 
 /// Parse the node disruption policy: the effective one from the status if the operator has written it, else
-/// the spec over the defaults.
+/// the spec over the defaults. With it come the sections of a MachineConfig whose changes are let through.
 pub fn parse_policy(bytes: &[u8]) -> Result<DisruptionPolicy, RefusalList> {
     let object = document::parse(bytes)?;
     if object.get("kind").and_then(Value::as_str) != Some(KIND) {
@@ -71,6 +72,14 @@ pub fn parse_policy(bytes: &[u8]) -> Result<DisruptionPolicy, RefusalList> {
         None | Some(Value::Null) => Rules::default(),
         Some(rules) => ignition::typed::<Rules>(rules, &field)?.0,
     };
+    let overrides = "/spec/irreconcilableValidationOverrides/storage";
+    if let Some(sections) = object.pointer(overrides).filter(|sections| !sections.is_null()) {
+        let field = overrides.trim_start_matches('/').replace('/', ".");
+        let sections = ignition::typed::<Vec<String>>(sections, &field)?.0;
+        for section in &sections {
+            policy.override_section(section);
+        }
+    }
     let mut refused = Vec::new();
     for (index, rule) in rules.files.unwrap_or_default().into_iter().enumerate() {
         let field = format!("{field}.files[{index}]");
@@ -133,6 +142,26 @@ mod tests {
 
     fn parse(object: &Value) -> Result<DisruptionPolicy, RefusalList> {
         parse_policy(object.to_string().as_bytes())
+    }
+
+    #[test]
+    fn overrides_of_the_spec_let_sections_through() {
+        let with = |storage: Value| {
+            parse(&json!({"kind": KIND, "spec": {"irreconcilableValidationOverrides": {"storage": storage}},
+                "status": {"nodeDisruptionPolicyStatus": {"clusterPolicies": {}}}}))
+        };
+        let policy = with(json!(["Disks", "FileSystems", "Tapes"])).unwrap();
+        let sections = ["disks", "filesystems", "raid", "luks"];
+        let overridden =
+            sections.map(|section| policy.is_overridden(&format!("spec.config.storage.{section}")));
+        assert_eq!(overridden, [true, true, false, false]);
+        assert_eq!(
+            with(Value::Null),
+            parse(&json!({"kind": KIND, "status":
+            {"nodeDisruptionPolicyStatus": {"clusterPolicies": {}}}}))
+        );
+        let refused = with(json!([1])).unwrap_err().to_string();
+        assert!(refused.contains("spec.irreconcilableValidationOverrides.storage"), "{refused}");
     }
 
     #[test]

@@ -2,6 +2,8 @@
 //! Rules of the cluster lie over the MCO's defaults; an older table applies on first boot, before a policy
 //! can be read.
 
+use std::collections::BTreeSet;
+
 use crate::core::values::names::ManagedPath;
 
 /// One action after a change; the change counts as applied when all of them are done.
@@ -80,6 +82,8 @@ pub struct DisruptionPolicy {
     files: Vec<FileRule>,
     units: Vec<UnitRule>,
     keys: Vec<DisruptionAction>,
+    /// Sections of a MachineConfig whose changes are let through without being applied.
+    overrides: BTreeSet<&'static str>,
 }
 
 impl Default for DisruptionPolicy {
@@ -88,7 +92,7 @@ impl Default for DisruptionPolicy {
         let none = || vec![DisruptionAction::None];
         let reload_runtime = || vec![DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned())];
         let reread_and_restart = |unit| [vec![DisruptionAction::DaemonReload], restart(&[unit])].concat();
-        let mut policy = Self { files: Vec::new(), units: Vec::new(), keys: none() };
+        let mut policy = Self { keys: none(), ..Self::empty() };
         for (path, actions) in [
             (PULL_SECRET, none()),
             ("/etc/nmstate/openshift", none()),
@@ -131,13 +135,31 @@ impl DisruptionPolicy {
             (USER_CA_BUNDLE, Cover::Within, restart(&[CA_TRUST, CONTAINER_RUNTIME])),
         ];
         let files = rules.map(|(path, cover, actions)| FileRule { path: path.to_owned(), cover, actions });
-        Self { files: files.to_vec(), units: Vec::new(), keys: vec![DisruptionAction::None] }
+        Self { files: files.to_vec(), ..Self::empty() }
+    }
+
+    /// Let changes of a section through, by the name in `spec.irreconcilableValidationOverrides.storage`. Names that a
+    /// newer operator knows are without effect.
+    pub fn override_section(&mut self, name: &str) {
+        self.overrides.extend(match name {
+            "Disks" => Some("spec.config.storage.disks"),
+            "FileSystems" => Some("spec.config.storage.filesystems"),
+            "Raid" => Some("spec.config.storage.raid"),
+            _ => None,
+        });
+    }
+
+    /// Return true if a change of this field of a MachineConfig is let through, although no installed host applies it.
+    #[must_use]
+    pub fn is_overridden(&self, field: &str) -> bool {
+        self.overrides.contains(field)
     }
 
     /// No rules: every change of a file or unit reboots the host.
     #[must_use]
     pub fn empty() -> Self {
-        Self { files: Vec::new(), units: Vec::new(), keys: vec![DisruptionAction::None] }
+        let keys = vec![DisruptionAction::None];
+        Self { files: Vec::new(), units: Vec::new(), keys, overrides: BTreeSet::new() }
     }
 
     /// Set the rule for exactly this path.

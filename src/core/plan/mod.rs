@@ -164,7 +164,7 @@ impl Plan {
         })
     }
 
-    /// Decide the disruption again, by this policy. `current` and `desired` are the configs that the plan was
+    /// Decide the disruption again, by this policy, and let through what the policy overrides. `current` and `desired` are the configs that the plan was
     /// made for.
     pub fn apply_policy(
         &mut self,
@@ -174,6 +174,10 @@ impl Plan {
     ) {
         let nothing = HostConfig::default();
         self.disruption = Disruption::of(&self.diff, current.unwrap_or(&nothing), desired, policy);
+        let overridden = self.irreconcilable.extract_if(.., |refusal| policy.is_overridden(&refusal.field));
+        self.warnings.extend(overridden.map(|refusal| {
+            format!("{}: changed, and not applied to this host; only a new installation does", refusal.field)
+        }));
     }
 
     /// Return true if the configs differ. Drift is not a difference between configs.

@@ -100,7 +100,9 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::core::config::policy::DisruptionPolicy;
     use crate::core::config::{decode, machine_config};
+    use crate::core::plan::Plan;
 
     fn config(fips: bool, ignition: &Value) -> HostConfig {
         let mut ignition = ignition.clone();
@@ -151,6 +153,23 @@ mod tests {
         let (current, desired) = (config(false, &json!({})), config(true, &json!({})));
         let diff = ConfigDiff::between(&current, &desired);
         assert_eq!(irreconcilable(&current, &desired, &diff, Profile::Mcd)[0].field, "spec.fips");
+    }
+
+    #[test]
+    fn overridden_section_is_a_warning() {
+        let desired =
+            config(false, &json!({"storage": {"raid": [{"name": "r"}], "disks": [{"device": "/dev/x"}]}}));
+        let current = config(false, &json!({}));
+        let mut policy = DisruptionPolicy::default();
+        policy.override_section("Raid");
+        let mut plan = Plan::between(Some(&current), &desired, Profile::Mcd).unwrap();
+        assert_eq!(plan.irreconcilable.len(), 2);
+        plan.apply_policy(&policy, Some(&current), &desired);
+        assert_eq!(plan.irreconcilable.len(), 1, "disks are not overridden: {:?}", plan.irreconcilable);
+        assert_eq!(
+            plan.warnings,
+            ["spec.config.storage.raid: changed, and not applied to this host; only a new installation does"]
+        );
     }
 
     #[test]

@@ -387,6 +387,8 @@ fn managed_paths(current: &CurrentState) -> BTreeSet<PathBuf> {
 
 fn log_actions(desired: &ConfigRef, plan: &crate::core::plan::Plan) {
     for required in &plan.disruption.actions {
-        log::info!("{}: {}, because {}", desired.config, required.action, required.because.join("; "));
+        let because = required.because.join("; ");
+        let because = if because.is_empty() { because } else { format!(", because {because}") };
+        log::info!("{}: {}{because}", desired.config, required.action);
     }
 }

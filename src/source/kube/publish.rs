@@ -1,10 +1,13 @@
 //! Publication of the daemon's state in the cluster: conditions of the MachineConfigNode, annotations of the
 //! Node, events.
 
+use std::sync::Arc;
+
 use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
 use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations::NodeAnnotations;
 use crate::core::daemon::node::{annotations, conditions, events};
+use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::values::causes::chain;
 use crate::source::LifecycleView;
 
@@ -19,6 +22,8 @@ pub(super) struct NodePublisher {
     status: Option<NodeStatus>,
     /// Reason why the newest conditions are not written, as it was logged.
     unwritten: Option<String>,
+    /// Irreconcilable changes that were last written, or that the cluster did not take.
+    irreconcilable: Arc<[IrreconcilableChange]>,
 }
 
 /// Published view, and the Node that the API server returned.
@@ -31,7 +36,7 @@ pub(super) struct PublishOutcome {
 
 impl NodePublisher {
     pub(super) fn new(cluster: ClusterClient) -> Self {
-        Self { cluster, status: None, unwritten: None }
+        Self { cluster, status: None, unwritten: None, irreconcilable: Arc::default() }
     }
 
     /// Forget the known status.
@@ -42,6 +47,10 @@ impl NodePublisher {
     /// Return true if the newest conditions are not written: the MachineConfigNode is missing or rejects them.
     pub(super) fn is_behind(&self) -> bool {
         self.unwritten.is_some()
+    }
+
+    pub(super) fn irreconcilable(&self) -> Arc<[IrreconcilableChange]> {
+        self.irreconcilable.clone()
     }
 
     pub(super) async fn publish(
@@ -65,6 +74,7 @@ impl NodePublisher {
         }
         if is_done {
             self.publish_conditions(lifecycle, &node).await?;
+            self.publish_irreconcilable(&view.irreconcilable).await;
         }
         // A mere verification of the current config and a repeated attempt change no annotation, and are not
         // worth an event.
@@ -80,6 +90,25 @@ impl NodePublisher {
             }
         }
         Ok(PublishOutcome { node, publisher: self, view })
+    }
+
+    /// Write the irreconcilable changes to the MachineConfigNode if they are others than before. Clusters whose objects
+    /// have no field for them drop them.
+    async fn publish_irreconcilable(&mut self, changes: &Arc<[IrreconcilableChange]>) {
+        if self.status.is_none() || *self.irreconcilable == **changes {
+            return;
+        }
+        match self.cluster.report_irreconcilable(changes).await {
+            Ok(status) => self.status = Some(status),
+            Err(error) => {
+                self.status = None;
+                log::warn!(
+                    "cannot write the irreconcilable changes to the MachineConfigNode: {}",
+                    chain(&error)
+                );
+            }
+        }
+        self.irreconcilable = changes.clone();
     }
 
     async fn publish_conditions(

@@ -1,5 +1,6 @@
 //! MachineConfigNode of the node: created where it is missing, its conditions as the node controller reads them.
 
+use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::{Value, json};
 use testbed::booted::config::full_config;
@@ -131,4 +132,40 @@ fn pool_of_a_cluster_that_reports_images_becomes_updated() {
         .collect();
     assert!(kinds.contains(&"AppliedFiles") && kinds.contains(&"AppliedOSImage"), "{kinds:?}");
     assert!(!kinds.contains(&"AppliedFilesAndOS"), "{kinds:?}");
+}
+
+#[test]
+fn overridden_changes_are_let_through_and_reported() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    host.write_etc("mcs-machine-config-content.json", &full_config("one").json().to_string());
+    let mut two = full_config("one").json().clone();
+    two["metadata"]["name"] = json!("rendered-two");
+    two["spec"]["config"]["storage"]["filesystems"] =
+        json!([{"device": "/dev/disk/by-label/data", "format": "xfs", "path": "/var/data"}]);
+    cluster.render(full_config("one").json());
+    cluster.render(&two);
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
+    assert_eq!(cluster.node_object()["status"]["irreconcilableChanges"], Value::Null);
+    cluster.set_desired_config("rendered-two");
+    let refused = agent.wait_for_line("BackingOff rendered-two");
+    assert!(refused.contains("spec.config.storage.filesystems"), "{refused}");
+    cluster.override_sections(&["FileSystems"]);
+    agent.signal(Signal::SIGHUP);
+    agent.wait_for_line("Done rendered-two");
+    let written = || cluster.node_object()["status"]["irreconcilableChanges"].clone();
+    cluster.wait_for_write("irreconcilableChanges: 1");
+    assert_eq!(
+        written(),
+        json!([{"fieldPath": "spec.config.storage.filesystems",
+            "diff": "added since the installation; values are left out"}])
+    );
+    let metrics = agent.metrics();
+    assert!(metrics.contains("flameholder_irreconcilable_changes 1\n"), "{metrics}");
+    // Once the config is as it was at the installation, nothing is left to report.
+    cluster.set_desired_config("rendered-one");
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("irreconcilableChanges: 0");
+    assert_eq!(written(), Value::Null);
 }

@@ -115,6 +115,18 @@ impl Cluster {
         self.runtime.block_on(api.patch_status("cluster", &PatchParams::default(), &patch)).unwrap();
     }
 
+    /// Let changes of these sections through, in the cluster's MachineConfiguration, without a disruption policy.
+    pub fn override_sections(&self, sections: &[&str]) {
+        let overrides = json!({"storage": sections});
+        let object = json!({"apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",
+            "metadata": {"name": "cluster"},
+            "spec": {"managementState": "Managed", "irreconcilableValidationOverrides": overrides}});
+        self.create("operator.openshift.io", "v1", "MachineConfiguration", &object);
+        let api = self.api("operator.openshift.io", "v1", "MachineConfiguration");
+        let patch = Patch::Merge(json!({"status": {"observedGeneration": 1}}));
+        self.runtime.block_on(api.patch_status("cluster", &PatchParams::default(), &patch)).unwrap();
+    }
+
     /// Set the node's desired config, as the cluster's node controller does.
     pub fn set_desired_config(&self, config: &str) {
         self.annotate("desiredConfig", Some(config));

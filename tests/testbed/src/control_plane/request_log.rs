@@ -38,6 +38,10 @@ impl RequestLog {
             let body: Value = serde_json::from_slice(&request.body).unwrap();
             self.note_annotations(&body);
             self.note_conditions(&body);
+            if let Some(changes) = body.pointer("/status/irreconcilableChanges") {
+                let number = changes.as_array().map_or(0, Vec::len);
+                self.writes.push(format!("irreconcilableChanges: {number}"));
+            }
         }
         self.requests.push(request);
     }
