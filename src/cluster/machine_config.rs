@@ -1,8 +1,16 @@
 //! Reads MachineConfigs by name, and the node disruption policy from the cluster's MachineConfiguration.
 
-use futures::{AsyncBufRead, AsyncBufReadExt as _};
-use http::Request;
+use std::borrow::Cow;
 
+use futures::{AsyncBufRead, AsyncBufReadExt as _, Stream, StreamExt as _};
+use http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::Resource;
+use kube::api::Api;
+use kube::core::ClusterResourceScope;
+use serde::Deserialize;
+
+use crate::cluster::watch::watch;
 use crate::cluster::{ClusterClient, ClusterError, REQUEST_TIMEOUT, with_timeout};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
@@ -11,7 +19,55 @@ use crate::host::memory_file::MemoryFile;
 const CONFIGS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigs";
 const POLICY: &str = "/apis/operator.openshift.io/v1/machineconfigurations/cluster";
 
+/// Name of the only MachineConfiguration.
+const POLICY_NAME: &str = "cluster";
+
+/// The part of a MachineConfiguration that its watch reads.
+#[derive(Debug, Clone, Deserialize)]
+struct MachineConfiguration {
+    metadata: ObjectMeta,
+}
+
+impl Resource for MachineConfiguration {
+    type DynamicType = ();
+    type Scope = ClusterResourceScope;
+
+    fn kind((): &()) -> Cow<'_, str> {
+        "MachineConfiguration".into()
+    }
+
+    fn group((): &()) -> Cow<'_, str> {
+        "operator.openshift.io".into()
+    }
+
+    fn version((): &()) -> Cow<'_, str> {
+        "v1".into()
+    }
+
+    fn plural((): &()) -> Cow<'_, str> {
+        "machineconfigurations".into()
+    }
+
+    fn meta(&self) -> &ObjectMeta {
+        &self.metadata
+    }
+
+    fn meta_mut(&mut self) -> &mut ObjectMeta {
+        &mut self.metadata
+    }
+}
+
 impl ClusterClient {
+    /// Watch the MachineConfiguration `cluster`: yields its resource version at each change, and `None` while it does not
+    /// exist. The stream goes on after an error.
+    pub fn watch_policy(
+        &self,
+    ) -> Result<impl Stream<Item = Result<Option<String>, ClusterError>> + Send + use<>, ClusterError> {
+        let configurations: Api<MachineConfiguration> = Api::all(self.reader.client()?);
+        let version = |found: Option<MachineConfiguration>| found?.metadata.resource_version;
+        Ok(watch(configurations, POLICY_NAME).map(move |seen| seen.map(version)))
+    }
+
     /// Read the MachineConfig of this name; returns its JSON unparsed.
     pub async fn machine_config(&self, name: &str) -> Result<MemoryFile, ClusterError> {
         // The name becomes part of the URL path.

@@ -38,6 +38,12 @@ impl Daemon {
                 }
             }
             SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
+            SourceEvent::PolicyChanged => {
+                if matches!(self.lifecycle.phase, DaemonPhase::BackingOff { .. }) {
+                    log::info!("the cluster's node disruption policy has changed");
+                    self.handle(DaemonEvent::StateChanged);
+                }
+            }
             SourceEvent::SourceError(trouble) => {
                 if let Some(trouble) = &trouble {
                     log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");

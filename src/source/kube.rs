@@ -5,6 +5,7 @@
 //! published when the server is back.
 
 mod initial_annotations;
+mod policy_watch;
 mod publish;
 mod retry_timer;
 mod trust;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, FuturesUnordered};
+use policy_watch::PolicyWatch;
 use publish::{NodePublisher, PublishOutcome};
 use retry_timer::RetryTimer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
@@ -68,6 +70,7 @@ enum Next {
     Order(Option<SourceCommand>),
     Published(PublishResult),
     Fetched(ConfigRef, Result<FetchedConfig, FetchFailure>),
+    PolicyChanged,
     Again,
 }
 
@@ -105,6 +108,7 @@ impl KubeSource {
         let mut watching = RetryTimer::default();
         let mut publishing: Option<Running<PublishResult>> = None;
         let mut telling = RetryTimer::default();
+        let mut policy = PolicyWatch::new(self.cluster.clone());
         let mut fetching =
             FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, FetchFailure>)>>::new();
         loop {
@@ -114,12 +118,14 @@ impl KubeSource {
             if publishing.is_none() && telling.is_due() {
                 publishing = self.publish();
             }
+            policy.follow(matches!(self.published.phase, DaemonPhase::BackingOff { .. }));
             let next = tokio::select! {
                 biased;
                 node = next_of(watch.as_mut()), if watching.is_due() => Next::Node(node),
                 published = running(publishing.as_mut()) => Next::Published(published),
                 Some((desired, fetched)) = fetching.next() => Next::Fetched(desired, fetched),
                 order = orders.recv() => Next::Order(order),
+                () = policy.changed() => Next::PolicyChanged,
                 () = watching.wait() => Next::Again,
                 () = telling.wait() => Next::Again,
             };
@@ -141,7 +147,11 @@ impl KubeSource {
                     publishing = None;
                     self.published(published, &mut telling);
                 }
-                Next::Fetched(desired, fetched) => self.send(SourceEvent::Fetched(desired, fetched)),
+                Next::Fetched(desired, fetched) => {
+                    policy.fetched(fetched.as_ref().ok());
+                    self.send(SourceEvent::Fetched(desired, fetched));
+                }
+                Next::PolicyChanged => self.send(SourceEvent::PolicyChanged),
                 Next::Order(Some(SourceCommand::Publish(view))) => self.views.push_back(*view),
                 Next::Order(Some(SourceCommand::Fetch(desired))) => {
                     // Only the newest desired config matters.

@@ -49,6 +49,8 @@ pub enum SourceEvent {
     Drained(ConfigRef),
     /// The node is uncordoned.
     Uncordoned,
+    /// Another node disruption policy, or other overrides, since the last attempt to update failed.
+    PolicyChanged,
     /// Error of the source itself; `None` once it is resolved.
     SourceError(Option<String>),
     /// The cluster has other trust material.

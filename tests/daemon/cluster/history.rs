@@ -74,6 +74,10 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
     host.write_etc("app/a.conf", "changed");
     agent.wait_for_line("Drifted rendered-two");
     cluster.wait_for_write("state=Degraded");
+    // A failed attempt, during which the policy is watched.
+    cluster.set_desired_config("rendered-missing");
+    agent.wait_for_line("BackingOff rendered-missing");
+    cluster.wait_for_watch("/apis/operator.openshift.io/v1/machineconfigurations");
     log.requests.extend(cluster.proxy.log().requests);
     permissions::assert_exact(&log.requests);
 }

@@ -1,6 +1,5 @@
 //! MachineConfigNode of the node: created where it is missing, its conditions as the node controller reads them.
 
-use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::{Value, json};
 use testbed::booted::config::full_config;
@@ -152,7 +151,7 @@ fn overridden_changes_are_let_through_and_reported() {
     let refused = agent.wait_for_line("BackingOff rendered-two");
     assert!(refused.contains("spec.config.storage.filesystems"), "{refused}");
     cluster.override_sections(&["FileSystems"]);
-    agent.signal(Signal::SIGHUP);
+    agent.wait_for_line("the cluster's node disruption policy has changed");
     agent.wait_for_line("Done rendered-two");
     let written = || cluster.node_object()["status"]["irreconcilableChanges"].clone();
     cluster.wait_for_write("irreconcilableChanges: 1");

@@ -157,6 +157,16 @@ impl Cluster {
         assert!(is_written, "the node did not write `{write}`, but {:?}", self.proxy.log().writes());
     }
 
+    /// Wait until the node watches objects of this path.
+    pub fn wait_for_watch(&self, path: &str) {
+        let is_begun = |log: &RequestLog| {
+            let mut targets = log.requests.iter().map(|request| &request.target);
+            targets.any(|target| target.starts_with(path) && target.contains("watch=true"))
+        };
+        let log = || self.proxy.log().lines();
+        assert!(self.proxy.wait(LONGEST_WAIT, is_begun).is_some(), "no watch of {path}: {:?}", log());
+    }
+
     /// Wait until the node has sent an event with this reason, which it does after the writes of a phase.
     pub fn wait_for_event(&self, reason: &str) {
         let is_sent = |log: &RequestLog| log.events().iter().any(|event| event == reason);
