@@ -130,6 +130,8 @@ fn load_local_contents(
     for (path, entry) in &facts.current.entries {
         let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
         if policies.of(path) == DriftPolicy::Merge
+            // Trust material of the cluster is newer than the config, and no local change.
+            && !subject.profile.keeps_local_content(path)
             && entry.drift(node, &facts.observed) == Some(DriftKind::Content)
             && let Some(bytes) = root.read(path, limits::INFLATED_BYTES)?
         {

@@ -37,8 +37,10 @@ impl HostOrigin {
             ALEPHS.iter().find_map(|path| origin.read(root, path, ALEPH_BYTES, BootImage::parse));
         let json = |bytes: &[u8]| serde_json::from_slice::<Value>(bytes);
         let installed = origin.read(root, CONTENT, limits::DOCUMENT_BYTES, json);
-        let current = origin.read(root, CURRENT_CONFIG, limits::DOCUMENT_BYTES, json);
-        if let (Some(installed), Some(current)) = (installed, current) {
+        // Many hosts have no config of their first boot to compare with.
+        if let Some(installed) = installed
+            && let Some(current) = origin.read(root, CURRENT_CONFIG, limits::DOCUMENT_BYTES, json)
+        {
             origin.irreconcilable_changes = irreconcilable_changes(&installed, &current);
         }
         origin

@@ -145,6 +145,25 @@ fn repair_leaves_merged_files_alone() {
 }
 
 #[test]
+fn rotated_ca_of_the_cluster_is_no_local_change() {
+    const CA: &str = "/etc/kubernetes/kubelet-ca.crt";
+    let host = Host::new();
+    host.settings("10.toml", "[drift]\ndefault = \"merge\"\n");
+    let applies = |text: &str| {
+        let config = with_files("rendered-ca", &[file(CA, text)]);
+        let outcome = host.run_with("apply", &config, &["--profile", "mcd"]);
+        assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    };
+    host.apply(&with_files("rendered-ca", &[file(CA, "one\n")]));
+    applies("one\n");
+    host.put(CA, "rotated\n");
+    applies("one\n");
+    assert_eq!(host.text(CA), "rotated\n");
+    applies("two\n");
+    assert_eq!(host.text(CA), "two\n");
+}
+
+#[test]
 fn policy_for_paths_outside_etc_is_refused() {
     let host = host();
     host.settings("20.toml", "[[drift.path]]\npath = \"/var/lib/x\"\npolicy = \"merge\"\n");
