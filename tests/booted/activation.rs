@@ -276,7 +276,7 @@ fn users_can_cause_a_report_but_no_refusal() {
     assert_config(&host, "two", "one");
     assert_drift(&host, &[&format!("/var/{CONFIG}")]);
     let verify = |host: &Host| {
-        let request = r#"{"job":"Verify","profile":"native","document":0,"policy":null}"#;
+        let request = r#"{"job":{"Verify":{"held_back":[]}},"profile":"native","document":0,"policy":null}"#;
         host.run(["sh", "-c", &format!("echo '{request}' | flameholder work")])
     };
     let verified = verify(&host);
