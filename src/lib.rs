@@ -18,6 +18,7 @@
 pub mod cli;
 pub mod cluster;
 pub mod core;
+pub mod cri;
 pub mod daemon;
 pub mod firstboot;
 pub mod host;

@@ -10,15 +10,17 @@ use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchP
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::cluster::{ClusterClient, ClusterError, ObservedNode, with_timeout};
+use crate::cluster::{ClusterClient, ClusterError, GROUP, ObservedNode, with_timeout};
 use crate::core::daemon::lifecycle::ConfigRef;
 use crate::core::daemon::node::annotations::DESIRED_CONFIG;
 use crate::core::daemon::node::conditions;
 use crate::core::daemon::node::conditions::NodeCondition;
+use crate::core::daemon::node::image_set_entries;
+use crate::core::daemon::node::image_set_entries::ImageSetEntry;
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::values::tree::ChangeKind;
 
-const GROUP: &str = "machineconfiguration.openshift.io";
 const VERSION: &str = "v1";
 const KIND: &str = "MachineConfigNode";
 /// Field manager under which MCO's controllers apply these conditions.
@@ -43,6 +45,7 @@ pub struct NodeStatus {
     pub current: Option<NodeConfig>,
     /// Desired config.
     pub desired: Option<NodeConfig>,
+    pub image_sets: Vec<ImageSetEntry>,
     observed: i64,
 }
 
@@ -62,6 +65,7 @@ struct Status {
     observed_generation: i64,
     config_version: Versions,
     config_image: Option<Images>,
+    pinned_image_sets: Vec<ImageSetEntry>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -99,17 +103,20 @@ impl NodeStatus {
             reports_images,
             current: NodeConfig::of(names.current, images.current_image),
             desired: NodeConfig::of(names.desired, images.desired_image),
+            image_sets: status.pinned_image_sets,
             observed: status.observed_generation,
         }
     }
 
-    /// Return the status with these members replaced; `None` if it is unchanged.
+    /// Return the status with these members replaced; `None` if it is unchanged. Without a state of pins, the entries for
+    /// pinned image sets stay.
     #[must_use]
     pub fn updated(
         &self,
         conditions: Vec<NodeCondition>,
         current: Option<&ConfigRef>,
         desired: Option<&ConfigRef>,
+        pins: Option<&PinState>,
     ) -> Option<Self> {
         let config = |config: &ConfigRef| NodeConfig {
             name: config.config.to_string(),
@@ -117,7 +124,11 @@ impl NodeStatus {
         };
         let current = current.map(config).or_else(|| self.current.clone());
         let desired = desired.map(config).or_else(|| self.desired.clone());
-        let next = Self { conditions, current, desired, ..self.clone() };
+        let image_sets = pins.map_or_else(
+            || self.image_sets.clone(),
+            |pins| image_set_entries::updated_entries(&self.image_sets, pins),
+        );
+        let next = Self { conditions, current, desired, image_sets, ..self.clone() };
         (next != *self).then_some(next)
     }
 
@@ -128,6 +139,9 @@ impl NodeStatus {
         // The server rejects a decrease, and MCO's controllers write a value that is one too high.
         let observed = self.generation.max(self.observed).max(1);
         status.insert("observedGeneration".to_owned(), observed.into());
+        if !self.image_sets.is_empty() {
+            status.insert("pinnedImageSets".to_owned(), json!(self.image_sets));
+        }
         let (mut names, mut images) = (Map::new(), Map::new());
         // The server rejects names without the desired one.
         if let Some(desired) = &self.desired {

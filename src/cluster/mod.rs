@@ -1,5 +1,5 @@
-//! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs, trust material and the
-//! disruption policy, create and write the MachineConfigNode, send events.
+//! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs, trust material, pinned
+//! image sets and the disruption policy, create and write the MachineConfigNode, send events.
 
 mod busy_server;
 mod client_config;
@@ -11,6 +11,7 @@ mod machine_config;
 mod machine_config_node;
 mod node;
 mod node_pool;
+mod pinned_image_sets;
 mod request_counts;
 mod watch;
 
@@ -22,8 +23,11 @@ pub use error::ClusterError;
 pub use identity::ClusterIdentity;
 pub use machine_config_node::NodeStatus;
 pub use node::ObservedNode;
+pub use node_pool::{NodePool, NodePools, pools_of};
 pub use request_counts::RequestCounts;
 
+/// API group of the machine-config-operator's resources.
+const GROUP: &str = "machineconfiguration.openshift.io";
 /// Deadline of a request; long enough for a busy API server. Callers retry.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 

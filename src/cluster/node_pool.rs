@@ -1,85 +1,130 @@
 //! MachineConfigPool of this node, told from the node's labels by the rules of MCO (`GetPoolsForNode`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use futures::Stream;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::ResourceExt as _;
+use kube::api::{Api, ApiResource, GroupVersionKind, ListParams, NotUsed, Object};
 use kube::core::{Selector, SelectorExt as _};
 use serde::Deserialize;
 
-use crate::cluster::{ClusterClient, ClusterError};
+use crate::cluster::watch::watch_all;
+use crate::cluster::{ClusterClient, ClusterError, GROUP, with_timeout};
 
-const POOLS: &str = "/apis/machineconfiguration.openshift.io/v1/machineconfigpools";
 /// Pool of the control plane, which precedes each other pool.
 const MASTER: &str = "master";
 /// Pool that each custom pool precedes.
 const WORKER: &str = "worker";
 
-#[derive(Debug, Deserialize)]
-struct PoolList {
-    items: Vec<MachineConfigPool>,
-}
-
-#[derive(Debug, Deserialize)]
-struct MachineConfigPool {
-    metadata: PoolMetadata,
-    #[serde(default)]
+/// The parts of a MachineConfigPool that concern a node.
+#[derive(Debug, Clone)]
+pub struct NodePool {
+    name: String,
     spec: PoolSpec,
 }
 
-#[derive(Debug, Deserialize)]
-struct PoolMetadata {
-    name: String,
+type PoolObject = Object<PoolSpec, NotUsed>;
+
+impl From<PoolObject> for NodePool {
+    fn from(object: PoolObject) -> Self {
+        Self { name: object.name_any(), spec: object.spec }
+    }
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PoolSpec {
     node_selector: Option<LabelSelector>,
+    /// Pinned image sets of the pool, by name.
+    pinned_image_sets: Vec<SetReference>,
 }
 
-impl MachineConfigPool {
-    /// Return true if the pool selects a node with these labels. An empty selector selects no node.
-    fn selects(&self, labels: &BTreeMap<String, String>) -> Result<bool, ClusterError> {
-        let selector = self.spec.node_selector.clone().unwrap_or_default();
-        let selector = Selector::try_from(selector).map_err(|error| {
-            ClusterError::UnknownPool(format!(
-                "the nodeSelector of the machineconfigpool {} is not valid: {error}",
-                self.metadata.name
-            ))
-        })?;
-        Ok(!selector.selects_all() && selector.matches(labels))
+#[derive(Debug, Clone, Deserialize)]
+struct SetReference {
+    name: String,
+}
+
+/// Pools that a node belongs to.
+#[derive(Debug, Clone, Copy)]
+pub struct NodePools<'a> {
+    /// The pool whose config the node gets.
+    pub primary: &'a NodePool,
+    /// The pool of workers, where the node's own is a custom one.
+    pub worker: Option<&'a NodePool>,
+}
+
+impl NodePools<'_> {
+    /// Return the names of the pinned image sets of all pools, each once.
+    #[must_use]
+    pub fn pinned_image_sets(&self) -> BTreeSet<&str> {
+        let pools = [Some(self.primary), self.worker].into_iter().flatten();
+        pools.flat_map(|pool| &pool.spec.pinned_image_sets).map(|set| set.name.as_str()).collect()
+    }
+
+    /// Return true if the node is one of the control plane.
+    #[must_use]
+    pub fn is_control_plane(&self) -> bool {
+        self.primary.name == MASTER
     }
 }
 
-/// Return the name of the pool that a node with these labels belongs to.
-fn pool_of(labels: &BTreeMap<String, String>, pools: &[MachineConfigPool]) -> Result<String, ClusterError> {
+/// Return true if the pool selects a node with these labels. An empty selector selects no node.
+fn selects(pool: &NodePool, labels: &BTreeMap<String, String>) -> Result<bool, ClusterError> {
+    let selector = pool.spec.node_selector.clone().unwrap_or_default();
+    let selector = Selector::try_from(selector).map_err(|error| {
+        ClusterError::UnknownPool(format!(
+            "the nodeSelector of the machineconfigpool {} is not valid: {error}",
+            pool.name
+        ))
+    })?;
+    Ok(!selector.selects_all() && selector.matches(labels))
+}
+
+/// Return the pools that a node with these labels belongs to.
+pub fn pools_of<'a>(
+    labels: &BTreeMap<String, String>,
+    pools: &'a [NodePool],
+) -> Result<NodePools<'a>, ClusterError> {
     let mut selecting = Vec::new();
     for pool in pools {
-        if pool.selects(labels)? {
-            selecting.push(pool.metadata.name.as_str());
+        if selects(pool, labels)? {
+            selecting.push(pool);
         }
     }
-    let custom: Vec<&str> =
-        selecting.iter().copied().filter(|name| ![MASTER, WORKER].contains(name)).collect();
-    let pool = match custom.as_slice() {
-        [_, _, ..] => {
-            let reason = format!("the node's labels match several pools: {}", custom.join(", "));
-            return Err(ClusterError::UnknownPool(reason));
-        }
-        _ if selecting.contains(&MASTER) => Some(MASTER),
-        [custom] => Some(*custom),
-        [] => selecting.first().copied(),
-    };
-    pool.map(str::to_owned)
-        .ok_or_else(|| ClusterError::UnknownPool("no pool selects the node's labels".to_owned()))
+    let named = |name: &str| selecting.iter().copied().find(|pool| pool.name == name);
+    let is_custom = |pool: &&NodePool| ![MASTER, WORKER].contains(&pool.name.as_str());
+    let custom: Vec<_> = selecting.iter().copied().filter(is_custom).collect();
+    if let [_, _, ..] = custom.as_slice() {
+        let custom: Vec<_> = custom.iter().map(|pool| pool.name.as_str()).collect();
+        let reason = format!("the node's labels match several pools: {}", custom.join(", "));
+        return Err(ClusterError::UnknownPool(reason));
+    }
+    let custom = custom.first().copied();
+    let primary = named(MASTER).or(custom).or_else(|| selecting.first().copied());
+    let primary =
+        primary.ok_or_else(|| ClusterError::UnknownPool("no pool selects the node's labels".to_owned()))?;
+    Ok(NodePools { primary, worker: named(WORKER).filter(|_| custom.is_some()) })
 }
 
 impl ClusterClient {
+    fn pools(&self) -> Result<Api<PoolObject>, ClusterError> {
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(GROUP, "v1", "MachineConfigPool"));
+        Ok(Api::all_with(self.reader.client()?, &resource))
+    }
+
+    /// Watch the pools: yields all of them at each change. The stream goes on after an error.
+    pub fn watch_pools(
+        &self,
+    ) -> Result<impl Stream<Item = Result<Vec<NodePool>, ClusterError>> + Send + use<>, ClusterError> {
+        Ok(watch_all(self.pools()?, NodePool::from))
+    }
+
     /// Read the pools, and return the name of the one that a node with these labels belongs to.
     pub(super) async fn pool_of(&self, labels: &BTreeMap<String, String>) -> Result<String, ClusterError> {
-        let pools: PoolList = serde_json::from_slice(&self.get(POOLS).await?)
-            .map_err(|error| ClusterError::UnknownPool(format!("the list of the pools: {error}")))?;
-        pool_of(labels, &pools.items)
+        let pools = with_timeout(self.pools()?.list(&ListParams::default())).await?;
+        let pools: Vec<NodePool> = pools.items.into_iter().map(NodePool::from).collect();
+        pools_of(labels, &pools).map(|pools| pools.primary.name.clone())
     }
 }
 
@@ -89,18 +134,25 @@ mod tests {
 
     use super::*;
 
-    fn pool(name: &str, selector: &Value) -> MachineConfigPool {
-        let pool = json!({"metadata": {"name": name}, "spec": {"nodeSelector": selector}});
-        serde_json::from_value(pool).unwrap()
+    fn pool(name: &str, selector: &Value) -> NodePool {
+        let sets = json!([{"name": format!("of-{name}")}]);
+        let spec = json!({"nodeSelector": selector, "pinnedImageSets": sets});
+        let pool = json!({"metadata": {"name": name}, "spec": spec});
+        serde_json::from_value::<PoolObject>(pool).unwrap().into()
     }
 
-    fn role(name: &str) -> MachineConfigPool {
+    fn role(name: &str) -> NodePool {
         pool(name, &json!({"matchLabels": {format!("node-role.kubernetes.io/{name}"): ""}}))
     }
 
-    fn chosen(roles: &[&str], pools: &[MachineConfigPool]) -> String {
+    fn labels(roles: &[&str]) -> BTreeMap<String, String> {
         let label = |role: &&str| (format!("node-role.kubernetes.io/{role}"), String::new());
-        pool_of(&roles.iter().map(label).collect(), pools).unwrap_or_else(|error| error.to_string())
+        roles.iter().map(label).collect()
+    }
+
+    fn chosen(roles: &[&str], pools: &[NodePool]) -> String {
+        let pools = pools_of(&labels(roles), pools);
+        pools.map_or_else(|error| error.to_string(), |pools| pools.primary.name.clone())
     }
 
     #[test]
@@ -117,6 +169,22 @@ mod tests {
         }
         assert!(chosen(&["worker", "infra", "gpu"], &pools).ends_with("several pools: infra, gpu"));
         assert!(chosen(&["storage"], &pools).ends_with("no pool selects the node's labels"));
+    }
+
+    #[test]
+    fn node_has_the_pinned_image_sets_of_its_custom_pool_and_of_the_workers() {
+        let pools = ["worker", "master", "infra"].map(role);
+        for (roles, expected, is_control_plane) in [
+            (&["worker"][..], &["of-worker"][..], false),
+            (&["worker", "infra"], &["of-infra", "of-worker"], false),
+            (&["infra"], &["of-infra"], false),
+            (&["master", "worker"], &["of-master"], true),
+        ] {
+            let labels = labels(roles);
+            let found = pools_of(&labels, &pools).unwrap();
+            assert_eq!(found.pinned_image_sets().into_iter().collect::<Vec<_>>(), expected, "{roles:?}");
+            assert_eq!(found.is_control_plane(), is_control_plane);
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
-//! Watch of a single object: one list request, then a watch for changes. The server ends a watch every few
-//! minutes; the next one continues from the last resource version, and only if that expired (status 410) the
-//! object is listed again.
+//! Watch of a single object, or of all objects of a kind: one list request, then a watch for changes. The server ends a
+//! watch every few minutes; the next one continues from the last resource version, and only if that expired (status 410)
+//! the objects are listed again.
 //!
 //! The client library's own watcher gives all its watches one duration, of at most 295 seconds, and its delays after
 //! errors know nothing of `Retry-After`.
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::time::Duration;
 
@@ -33,7 +34,8 @@ type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
 struct Watch<K> {
     api: Api<K>,
-    fields: String,
+    /// Name of the only object that is watched; `None` for all.
+    name: Option<String>,
     version: Option<String>,
     open: Option<OpenWatch<K>>,
 }
@@ -58,6 +60,16 @@ fn duration(chance: u32) -> u32 {
     SHORTEST + (LONGEST - SHORTEST) * chance.min(1000) / 1000
 }
 
+/// Change of watched objects.
+enum WatchedChange<K> {
+    /// All objects, in place of those known before.
+    Listed(Vec<K>),
+    /// An object was created or changed.
+    Changed(K),
+    /// An object was deleted.
+    Deleted(K),
+}
+
 /// Watch the object of this name: yields it at each change, and `None` while it does not exist. The stream
 /// goes on after an error.
 pub(super) fn watch<K>(
@@ -67,7 +79,47 @@ pub(super) fn watch<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let watch = Watch { api, fields: format!("metadata.name={name}"), version: None, open: None };
+    watch_changes(api, Some(name.to_owned())).map(|change| {
+        Ok(match change? {
+            WatchedChange::Listed(objects) => objects.into_iter().next(),
+            WatchedChange::Changed(object) => Some(object),
+            WatchedChange::Deleted(_) => None,
+        })
+    })
+}
+
+/// Watch all objects: yields what `keep` makes of each at each change, in the order of their names. The stream goes on
+/// after an error.
+pub(super) fn watch_all<K, T>(
+    api: Api<K>,
+    keep: fn(K) -> T,
+) -> impl Stream<Item = Result<Vec<T>, ClusterError>> + Send + use<K, T>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: Clone + Send + 'static,
+{
+    let mut known = BTreeMap::new();
+    watch_changes(api, None).map(move |change| {
+        match change? {
+            WatchedChange::Listed(objects) => {
+                known = objects.into_iter().map(|object| (object.name_any(), keep(object))).collect();
+            }
+            WatchedChange::Changed(object) => drop(known.insert(object.name_any(), keep(object))),
+            WatchedChange::Deleted(object) => drop(known.remove(&object.name_any())),
+        }
+        Ok(known.values().cloned().collect())
+    })
+}
+
+/// Watch the object of this name, or all objects without one. The stream goes on after an error.
+fn watch_changes<K>(
+    api: Api<K>,
+    name: Option<String>,
+) -> impl Stream<Item = Result<WatchedChange<K>, ClusterError>> + Send + use<K>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    let watch = Watch { api, name, version: None, open: None };
     unfold(watch, |mut watch| async {
         let seen = watch.next().await;
         Some((seen, watch))
@@ -75,7 +127,7 @@ where
 }
 
 impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
-    async fn next(&mut self) -> Result<Option<K>, ClusterError> {
+    async fn next(&mut self) -> Result<WatchedChange<K>, ClusterError> {
         loop {
             let Some(version) = self.version.clone() else { return self.list().await };
             if self.open.is_none() {
@@ -95,11 +147,11 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     self.version = object.resource_version();
-                    return Ok(Some(object));
+                    return Ok(WatchedChange::Changed(object));
                 }
                 Some(Ok(WatchEvent::Deleted(object))) => {
                     self.version = object.resource_version();
-                    return Ok(None);
+                    return Ok(WatchedChange::Deleted(object));
                 }
                 Some(Ok(WatchEvent::Bookmark(mark))) => self.version = Some(mark.metadata.resource_version),
                 Some(Ok(WatchEvent::Error(status))) => self.fail(kube::Error::Api(status).into())?,
@@ -117,7 +169,8 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
 
     async fn begin(&mut self, version: &str) -> Result<OpenWatch<K>, ClusterError> {
         let seconds = duration(boot::jitter());
-        let parameters = WatchParams::default().fields(&self.fields).timeout(seconds);
+        let mut parameters = WatchParams::default().timeout(seconds);
+        parameters.field_selector = self.selector();
         let events = with_timeout(self.api.watch(&parameters, version)).await?.boxed();
         Ok(OpenWatch { events, since: Instant::now(), duration: Duration::from_secs(seconds.into()) })
     }
@@ -133,14 +186,18 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
         Ok(())
     }
 
-    async fn list(&mut self) -> Result<Option<K>, ClusterError> {
-        let parameters = ListParams::default().fields(&self.fields);
+    fn selector(&self) -> Option<String> {
+        self.name.as_ref().map(|name| format!("metadata.name={name}"))
+    }
+
+    async fn list(&mut self) -> Result<WatchedChange<K>, ClusterError> {
+        let parameters = ListParams { field_selector: self.selector(), ..ListParams::default() };
         let list = with_timeout(self.api.list(&parameters)).await?;
         self.version = list.metadata.resource_version;
         if self.version.is_none() {
             return Err(ClusterError::ServerError("a list has no resource version".to_owned()));
         }
-        Ok(list.items.into_iter().next())
+        Ok(WatchedChange::Listed(list.items))
     }
 }
 

@@ -8,9 +8,9 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
+use crate::core::config::host_config::FORCE_FILE;
 use crate::core::state::blocked::BLOCKED;
 use crate::core::state::pending::PENDING;
-use crate::daemon::jobs::work::FORCE_FILE;
 use crate::daemon::managed_watch::ManagedWatch;
 use crate::host::file_watch::{FileEvent, FileWatch};
 use crate::transaction::state::status_files::BOOT_CHECK;

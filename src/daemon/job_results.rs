@@ -1,4 +1,5 @@
-//! Results of jobs: events of the lifecycle, watched paths, and the turn of trust material between two jobs.
+//! Results of jobs: events of the lifecycle, watched paths, and the turn of trust material and pinned images between two
+//! jobs.
 
 use std::path::PathBuf;
 
@@ -17,23 +18,47 @@ use crate::transaction::trust::kubelet_restart;
 const WATCHED_TRUST: [&str; 4] = [KUBELET_CA, CLOUD_CA, MERGED_PULL_SECRET, REGISTRY_CAS];
 
 impl Daemon {
-    /// Start a job of trust material if one is due and no other job runs. A host that is about to reboot gets it
-    /// afterwards: its kubelet starts anew then.
-    pub(super) fn begin_trust(&mut self) {
+    /// Start the jobs of trust material and pinned images that are due, as far as no other job runs. A host that is about to
+    /// reboot gets them afterwards: its kubelet and its container runtime start anew then.
+    pub(super) fn begin_side_jobs(&mut self) {
         let is_leaving = matches!(
             self.lifecycle.phase,
             DaemonPhase::Rebooting { inhibited_by: None, .. }
                 | DaemonPhase::ShuttingDown { .. }
                 | DaemonPhase::Stopping
         );
-        if is_leaving || self.jobs.is_running() {
+        if is_leaving {
             return;
         }
-        let Some(job) = self.trust.next_job() else { return };
-        if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
-            let event = self.trust.fail(problem);
+        if let Err(problem) = self.pins.begin() {
+            self.finish_pins(DaemonEvent::Failed(problem));
+        }
+        if self.jobs.is_running() {
+            return;
+        }
+        if let Some(job) = self.trust.next_job() {
+            if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
+                let event = self.trust.fail(problem);
+                self.handle(event);
+            }
+        } else if let Some(job) = self.pins.next_job()
+            && let Err(problem) = self.jobs.begin(JobKind::Pins, job)
+        {
+            self.finish_pins(DaemonEvent::Failed(problem));
+        }
+    }
+
+    /// Take the result of a job of pinned images.
+    fn finish_pins(&mut self, event: DaemonEvent) {
+        if let Some(event) = self.pins.finish(event) {
             self.handle(event);
         }
+    }
+
+    /// Take the result of a job that ran beside all others.
+    pub(super) fn finish_pulls(&mut self, finished: WorkResult) {
+        self.finish_pins(finished.event);
+        self.begin_side_jobs();
     }
 
     pub(super) fn finish_work(&mut self, mut finished: WorkResult, watch: &mut HostWatch) {
@@ -50,7 +75,14 @@ impl Daemon {
                     self.handle(DaemonEvent::Failed(problem));
                 }
                 self.handle(event);
-                self.begin_trust();
+                self.begin_side_jobs();
+            }
+            JobKind::Pins => {
+                if let Err(problem) = self.jobs.begin_waiting() {
+                    self.handle(DaemonEvent::Failed(problem));
+                }
+                self.finish_pins(finished.event);
+                self.begin_side_jobs();
             }
         }
     }
@@ -73,9 +105,9 @@ impl Daemon {
             self.trust.recheck();
         }
         // Before the next job of the lifecycle, which may take its time; and after a phase that had it wait.
-        self.begin_trust();
+        self.begin_side_jobs();
         self.handle(finished.event);
-        self.begin_trust();
+        self.begin_side_jobs();
     }
 
     /// Return the time at which a path may be repaired again that was repaired too often.

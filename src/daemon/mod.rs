@@ -5,7 +5,9 @@
 //! in a process of [`jobs::work`], drain and uncordon through the source, backoff by a timer.
 
 mod error;
+mod failed_attempts;
 mod host_watch;
+mod image_pins;
 mod job_results;
 pub mod jobs;
 mod kubelet_health;
@@ -25,6 +27,7 @@ use std::time::Duration;
 
 pub use error::DaemonError;
 use host_watch::{HostEvent, HostWatch};
+use image_pins::ImagePins;
 use jobs::job_deadline::JobDeadline;
 use jobs::job_queue::{JobKind, JobQueue};
 use jobs::work::WorkJob;
@@ -87,26 +90,28 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::watchdog_interval().map(timers::steady);
     let (done, mut finished) = unbounded_channel();
+    let (pulled, mut pulls) = unbounded_channel();
     let metrics = Arc::new(DaemonMetrics::of_this_host(&setup.node, setup.requests.clone()));
     let samples = Arc::new(SampleTriggers::default());
     if let Some(address) = setup.metrics {
         tokio::spawn(metrics_server::serve(address, metrics.clone(), samples.clone()));
         tokio::spawn(kubelet_health::sample(metrics.clone(), samples.clone(), HostKubelet));
     }
-    let mut daemon = Daemon::new(&setup, root, done, metrics, samples);
+    let mut daemon = Daemon::new(&setup, root, [done, pulled], metrics, samples);
     let mut events = setup.events;
     daemon.begin();
     notify::ready();
     while !daemon.is_stopped() {
-        let (timer, deadline, trust_due) = (daemon.timer, daemon.jobs.deadline(), daemon.trust.due());
-        let repair_due = daemon.repair_due();
+        let (timer, deadline, repair_due) = (daemon.timer, daemon.jobs.deadline(), daemon.repair_due());
+        let side_job_due = [daemon.trust.due(), daemon.pins.due()].into_iter().flatten().min();
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
+            Some(pulled) = pulls.recv() => daemon.finish_pulls(pulled),
             event = watch.next() => daemon.handle_host_event(event.map_err(DaemonError::Watch)?),
             () = timers::until(timer) => daemon.timer_expired(),
             () = timers::until(deadline) => daemon.jobs.expire(),
-            () = timers::until(trust_due) => daemon.trust_due(),
+            () = timers::until(side_job_due) => daemon.side_job_due(),
             () = timers::until(repair_due) => daemon.repair_again(),
             () = timers::tick(pulse.as_mut()) => notify::watchdog_ping(),
             event = signals.next() => daemon.handle(event),
@@ -122,6 +127,7 @@ struct Daemon {
     source: String,
     jobs: JobQueue,
     trust: TrustSync,
+    pins: ImagePins,
     repairs: RepairLimit,
     irreconcilable: Arc<[IrreconcilableChange]>,
     /// Fixed point for the times of the repairs.
@@ -137,13 +143,15 @@ struct Daemon {
     timer: Option<Instant>,
     inhibited_since: Option<Instant>,
     source_error: Option<String>,
+    /// The report that was published last.
+    reported: Option<DaemonReport>,
 }
 
 impl Daemon {
     fn new(
         setup: &DaemonSetup,
         root: Root,
-        done: UnboundedSender<WorkResult>,
+        [done, pulled]: [UnboundedSender<WorkResult>; 2],
         metrics: Arc<DaemonMetrics>,
         samples: Arc<SampleTriggers>,
     ) -> Self {
@@ -156,6 +164,7 @@ impl Daemon {
             source: setup.source.clone(),
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
+            pins: ImagePins::new(setup.work_command.clone(), pulled),
             repairs: RepairLimit::default(),
             irreconcilable: Arc::default(),
             started: Instant::now(),
@@ -166,6 +175,7 @@ impl Daemon {
             timer: None,
             inhibited_since: None,
             source_error: None,
+            reported: None,
         }
     }
 
@@ -253,10 +263,18 @@ impl Daemon {
         }
     }
 
-    fn publish_report(&self) {
+    fn publish_report(&mut self) {
         let error = self.source_error.as_deref();
         let report = DaemonReport::of(&self.lifecycle, &self.source, error, std::process::id());
         notify::publish_status(&report);
+        // Jobs of pinned images have lines of their own.
+        let is_of_pins = self.reported.replace(report.clone()).is_some_and(|before| {
+            before.pinned_images != report.pinned_images
+                && DaemonReport { pinned_images: report.pinned_images.clone(), ..before } == report
+        });
+        if is_of_pins {
+            return;
+        }
         log::info!(
             MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
             FLAMEHOLDER_PHASE = report.phase.as_str(),
@@ -345,6 +363,7 @@ impl Daemon {
         let is_stopping = self.lifecycle.phase == DaemonPhase::Stopping;
         let is_dropped = self.jobs.cancel(is_stopping);
         if is_stopping {
+            self.pins.cancel();
             notify::stopping(STOP_TIMEOUT);
             self.timer = self.jobs.is_running().then(|| Instant::now() + STOP_TIMEOUT);
         } else if is_dropped {

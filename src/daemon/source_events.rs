@@ -1,4 +1,4 @@
-//! Events of the source: desired config, fetched documents, drain state and trust material.
+//! Events of the source: desired config, fetched documents, drain state, trust material and pinned image sets.
 
 use std::sync::Arc;
 
@@ -7,7 +7,10 @@ use tokio::time::Instant;
 use super::Daemon;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase};
 use crate::core::daemon::message_ids;
-use crate::source::SourceEvent;
+use crate::core::pinned_images::drop_in::DROP_IN;
+use crate::core::values::names::ManagedPath;
+use crate::host::HostDisk as _;
+use crate::source::{PinDelivery, SourceEvent};
 
 impl Daemon {
     pub(super) fn handle_source_event(&mut self, event: SourceEvent) {
@@ -54,21 +57,30 @@ impl Daemon {
             }
             SourceEvent::TrustChanged(delivery) => {
                 self.trust.deliver(delivery);
-                self.begin_trust();
+                self.begin_side_jobs();
             }
             SourceEvent::TrustUnavailable(problem) => {
                 let event = self.trust.unavailable(problem);
                 self.handle(event);
             }
+            SourceEvent::PinsChanged(delivery) => self.take_pins(delivery),
             SourceEvent::ConnectionFailed { is_untrusted } => {
                 self.trust.connection_failed(is_untrusted);
-                self.begin_trust();
+                self.begin_side_jobs();
             }
         }
     }
 
-    pub(super) fn trust_due(&mut self) {
-        self.trust.expire(Instant::now());
-        self.begin_trust();
+    fn take_pins(&mut self, delivery: PinDelivery) {
+        let found = self.root.status(&ManagedPath::constant(DROP_IN));
+        self.pins.deliver(delivery, found.is_ok_and(|found| found.is_some()));
+        self.begin_side_jobs();
+    }
+
+    pub(super) fn side_job_due(&mut self) {
+        let now = Instant::now();
+        self.trust.expire(now);
+        self.pins.expire(now);
+        self.begin_side_jobs();
     }
 }

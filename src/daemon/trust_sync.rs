@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, TrustFailure};
+use crate::daemon::failed_attempts::FailedAttempts;
 use crate::daemon::jobs::job_queue::JobInput;
 use crate::daemon::jobs::work::WorkJob;
 use crate::host::facts::boot;
@@ -36,21 +37,6 @@ struct RestartTimes {
     is_due: bool,
     /// Nothing brings the next attempt forward.
     attempts: FailedAttempts,
-}
-
-/// Failed attempts in a row, and the time of the next one.
-#[derive(Debug, Default)]
-struct FailedAttempts {
-    number: u32,
-    retry_at: Option<Instant>,
-}
-
-impl FailedAttempts {
-    fn fail(&mut self, problem: &DaemonProblem) {
-        self.number = self.number.saturating_add(1);
-        let delay = problem.class.retry_class().backoff(self.number, boot::jitter());
-        self.retry_at = Some(Instant::now() + delay);
-    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -116,7 +102,7 @@ impl TrustSync {
     pub(super) fn fail(&mut self, problem: DaemonProblem) -> DaemonEvent {
         let is_of_restart = self.running.take() == Some(TrustJob::Restart);
         let attempts = if is_of_restart { &mut self.restart.attempts } else { &mut self.attempts };
-        attempts.fail(&problem);
+        attempts.fail(problem.class.retry_class());
         let failures = attempts.number;
         self.is_due |= !is_of_restart;
         log::warn!("trust material of the cluster is not applied: {}", problem.reason);

@@ -5,6 +5,7 @@
 //! published when the server is back.
 
 mod initial_annotations;
+mod pinned_images;
 mod policy_watch;
 mod publish;
 mod retry_timer;
@@ -16,10 +17,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, FuturesUnordered};
+use pinned_images::{NodeLabels, PinnedImageSource};
 use policy_watch::PolicyWatch;
 use publish::{NodePublisher, PublishOutcome};
 use retry_timer::RetryTimer;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch::Sender;
 use tokio::time::Instant;
 use trust::TrustSource;
 
@@ -56,6 +59,8 @@ pub struct KubeSource {
     published: Lifecycle,
     published_at: Option<(u64, Instant)>,
     publisher: NodePublisher,
+    /// Labels of the Node, for those parts that depend on its pools.
+    labels: Sender<NodeLabels>,
 }
 
 impl std::fmt::Debug for KubeSource {
@@ -91,15 +96,19 @@ impl KubeSource {
             views: VecDeque::new(),
             published: Lifecycle::default(),
             published_at: None,
+            labels: Sender::default(),
         }
     }
 
     /// Run until the daemon drops its end of the command channel.
     pub async fn run(self, orders: UnboundedReceiver<SourceCommand>) {
         let trust = TrustSource::new(self.cluster.clone(), self.events.clone());
+        let labels = self.labels.subscribe();
+        let pins = PinnedImageSource::new(self.cluster.clone(), self.events.clone(), labels);
         tokio::select! {
             () = self.follow_node(orders) => {}
             () = trust.run() => {}
+            () = pins.run() => {}
         }
     }
 
@@ -207,6 +216,13 @@ impl KubeSource {
         if is_fresh && self.node.as_ref().is_some_and(is_older) {
             return;
         }
+        self.labels.send_if_modified(|labels| {
+            let is_other = labels.as_ref() != Some(&node.labels);
+            if is_other {
+                *labels = Some(node.labels.clone());
+            }
+            is_other
+        });
         self.node = Some(node);
         self.send_desired();
         self.send_drain_state();

@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle};
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::trust::document::TrustVersion;
 use crate::core::values::tree::ContentDigest;
@@ -57,6 +58,8 @@ pub enum SourceEvent {
     TrustChanged(TrustDelivery),
     /// Trust material exists, and cannot be read.
     TrustUnavailable(DaemonProblem),
+    /// The pinned image sets of this node's pools are others, or it has some for the first time.
+    PinsChanged(PinDelivery),
     /// The connection to the cluster failed.
     ConnectionFailed {
         /// True if the server's certificate is not trusted.
@@ -89,6 +92,17 @@ pub struct TrustDelivery {
     pub digest: ContentDigest,
     /// The document, unparsed.
     pub document: Arc<FetchedConfig>,
+}
+
+/// Pinned image sets that a source delivers.
+#[derive(Debug, Clone)]
+pub struct PinDelivery {
+    /// Digest of the document.
+    pub digest: ContentDigest,
+    /// The document, unparsed.
+    pub document: Arc<FetchedConfig>,
+    /// State of the sets before anything is known about the node.
+    pub unpulled: PinState,
 }
 
 /// Failure to fetch a config.

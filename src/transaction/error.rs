@@ -14,6 +14,7 @@ use crate::transaction::boot::error::BootError;
 use crate::transaction::engine::apply::ApplyError;
 use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::handover::HandoverError;
+use crate::transaction::pinned_images::PinError;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::blocked::BlockedLoadError;
 use crate::transaction::state::current::CurrentStateError;
@@ -39,6 +40,7 @@ pub enum TransactionError {
     Boot(#[from] BootError),
     Handover(#[from] HandoverError),
     Trust(#[from] TrustMaterialError),
+    Pins(#[from] PinError),
 }
 
 impl TransactionError {
@@ -72,7 +74,8 @@ impl TransactionError {
             | Self::Apply(_)
             | Self::Recovery(_)
             | Self::Handover(_)
-            | Self::Trust(_) => RetryClass::Repair,
+            | Self::Trust(_)
+            | Self::Pins(_) => RetryClass::Repair,
         }
     }
 

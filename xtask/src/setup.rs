@@ -37,6 +37,11 @@ const REQUIREMENTS: &[PackageRequirement] = &[
     ),
     require(RequirementProbe::Library("zlib"), ["zlib1g-dev", "zlib-devel"], "compressed image layers"),
     require(RequirementProbe::Program("skopeo"), ["skopeo", "skopeo"], "fetches OS images"),
+    require(
+        RequirementProbe::Program("protoc"),
+        ["protobuf-compiler", "protobuf-compiler"],
+        "messages of the container runtime that tests run",
+    ),
     require(RequirementProbe::Program("ostree"), ["ostree", "ostree"], "inspects sysroots in tests"),
     require(
         RequirementProbe::Program("systemctl"),

@@ -105,7 +105,11 @@ fn daemon_line(report: &DaemonReport) -> String {
     ];
     let problems = problems.into_iter().filter_map(|(about, problem)| Some((about, problem.as_ref()?)));
     let lines: String = problems.map(|(about, problem)| format!("{about}: {problem}\n")).collect();
-    format!("the daemon{gone}: {}\n{lines}", report.summary())
+    let pins = report.pinned_images.as_ref().map(|pins| {
+        let failure = pins.failure.as_ref().map(|failure| format!(": {}", harmless_line(failure)));
+        format!("pinned images: {}{}\n", pins.summary(), failure.unwrap_or_default())
+    });
+    format!("the daemon{gone}: {}\n{lines}{}", report.summary(), pins.unwrap_or_default())
 }
 
 fn boot_check_line(report: &HealthReport) -> String {

@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::identifiers::ConfigName;
 
@@ -35,6 +36,9 @@ pub struct DaemonReport {
     /// Reason why the cluster's newest trust material (CAs and pull secret) is not applied.
     #[serde(default)]
     pub trust_error: Option<String>,
+    /// State of the pinned image sets; null while the cluster has none for this node.
+    #[serde(default)]
+    pub pinned_images: Option<PinState>,
 }
 
 impl DaemonReport {
@@ -59,6 +63,7 @@ impl DaemonReport {
                 .trust_failure
                 .as_ref()
                 .map(|failure| harmless_line(&failure.problem.reason).into_owned()),
+            pinned_images: lifecycle.pins.clone(),
         }
     }
 

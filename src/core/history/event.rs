@@ -35,6 +35,8 @@ pub enum HistoryEvent {
     Repaired,
     /// Trust material of the cluster was applied.
     TrustApplied,
+    /// The images that the container runtime keeps were changed.
+    ImagesPinned,
     /// The node was taken over from another program.
     Adopted,
     /// The node was given back to the machine-config-daemon.
@@ -48,7 +50,7 @@ pub enum HistoryEvent {
 
 impl HistoryEvent {
     /// The kinds of this release, each with its spelling and with the message ID of its journal entries.
-    pub const ALL: [(Self, &'static str, &'static str); 17] = [
+    pub const ALL: [(Self, &'static str, &'static str); 18] = [
         (Self::Applied, "applied", "4e830742ba8a4639ae1283ce3a8f12ce"),
         (Self::Deployed, "deployed", "69eb012f0f8a4e08a311c2d5e3ac836e"),
         (Self::Staged, "staged", "52eb3a081af447d09a0b53056223ed78"),
@@ -63,6 +65,7 @@ impl HistoryEvent {
         (Self::Unblocked, "unblocked", "7fe1340d7a14458c9787b8b7e8742225"),
         (Self::Repaired, "repaired", "50cfe9f67567486893ef8e6a28dd918c"),
         (Self::TrustApplied, "trustApplied", "ae28d311ce9e4a03aac44232dd519988"),
+        (Self::ImagesPinned, "imagesPinned", "38ccdd151f224a6481d7848083626a48"),
         (Self::Adopted, "adopted", "a38136e0097441079cb61ee819820d32"),
         (Self::HandedBack, "handedBack", "b2b9b96597c042319da3e6526067319e"),
         (Self::Undone, "undone", "4a86b1077dd84d208828dde4379d802f"),

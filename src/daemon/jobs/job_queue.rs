@@ -1,12 +1,12 @@
-//! Jobs of the daemon, one at a time: those of the lifecycle, and between them those of trust material, which are short
-//! and have the first turn.
+//! Jobs of the daemon, one at a time: those of the lifecycle, and between them those of trust material and of pinned
+//! images, which are short and have the first turn.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
 
-use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
+use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem};
 use crate::daemon::jobs::job_deadline::JobDeadline;
 use crate::daemon::jobs::work::WorkJob;
 use crate::daemon::jobs::work_process::{WorkCommand, WorkProcess};
@@ -18,6 +18,7 @@ use crate::source::FetchedConfig;
 pub(in crate::daemon) enum JobKind {
     Lifecycle,
     Trust,
+    Pins,
 }
 
 /// Job and the documents that it needs.
@@ -30,7 +31,7 @@ pub(in crate::daemon) struct JobQueue {
     done: UnboundedSender<WorkResult>,
     deadline: JobDeadline,
     running: Option<JobKind>,
-    /// Job of the lifecycle that waits for the end of one of trust material.
+    /// Job of the lifecycle that waits for the end of another one.
     waiting: Option<JobInput>,
 }
 
@@ -57,10 +58,7 @@ impl JobQueue {
             return Ok(());
         }
         let (job, delivery) = input;
-        self.process.begin(&self.command, job, delivery, self.done.clone()).map_err(|error| {
-            let reason = format!("cannot start a thread for the work process: {error}");
-            DaemonProblem { class: ProblemClass::Host, reason }
-        })?;
+        self.process.begin(&self.command, job, delivery, self.done.clone())?;
         self.running = Some(kind);
         self.deadline.begin();
         Ok(())
@@ -78,7 +76,7 @@ impl JobQueue {
     }
 
     /// Cancel the job of the lifecycle: end its process, or drop it if it waits, and return true then. Where the daemon
-    /// stops, a job of trust material ends as well.
+    /// stops, any other job ends as well.
     pub(in crate::daemon) fn cancel(&mut self, is_stopping: bool) -> bool {
         if self.running == Some(JobKind::Lifecycle) || is_stopping {
             self.process.cancel();

@@ -1,9 +1,11 @@
 //! Jobs: work on the host in processes of their own (`flameholder work`), one at a time, and their results.
 
 mod boot_check_state;
+mod force_file;
 pub(super) mod generation_figures;
 pub(super) mod job_deadline;
 pub(super) mod job_queue;
+mod pin_work;
 mod problem;
 mod reboot_attempt;
 mod trust_work;

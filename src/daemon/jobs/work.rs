@@ -4,12 +4,13 @@
 
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 use serde::{Deserialize, Serialize};
 
+use crate::core::config::host_config::FORCE_FILE;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::{machine_configuration, managed_files};
 use crate::core::daemon::lifecycle::{
@@ -18,13 +19,14 @@ use crate::core::daemon::lifecycle::{
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::pending::PendingGeneration;
 use crate::core::trust::document::TrustVersion;
-use crate::core::values::causes::{chain, first_of};
+use crate::core::values::causes::first_of;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::daemon::jobs::boot_check_state::unconfirmed_state;
+use crate::daemon::jobs::force_file::{is_forced, remove_force_file};
 use crate::daemon::jobs::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
 use crate::daemon::jobs::work_result::{ComparisonFigures, HostFacts, JobFindings, WorkResult};
-use crate::daemon::jobs::{problem, reboot_attempt, trust_work};
+use crate::daemon::jobs::{pin_work, problem, reboot_attempt, trust_work};
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -42,9 +44,6 @@ use crate::transaction::update::repair::repair_running;
 use crate::transaction::update::{running_host, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError, handover};
 
-/// Force file (MCD's path): while it exists, the desired config is applied with a reboot, despite drift and
-/// despite a blocked target.
-pub(in crate::daemon) const FORCE_FILE: &str = "/run/machine-config-daemon-force";
 /// Paths that a message names.
 pub(super) const NAMED: usize = 5;
 
@@ -68,6 +67,13 @@ pub(in crate::daemon) enum WorkJob {
     ApplyTrust(Option<TrustVersion>),
     /// Restart the kubelet, if its restart waits.
     RestartKubelet,
+    /// Pull missing images of the pinned image sets. Runs beside the other jobs, and changes no configuration.
+    PullImages {
+        /// Time after which no further pull begins; `None` to look for the images and for room only.
+        within: Option<Duration>,
+    },
+    /// Have the container runtime keep the images of the pinned image sets.
+    PinImages,
 }
 
 /// Request on standard input: one line of JSON, followed by the bytes of config and policy.
@@ -147,6 +153,8 @@ impl WorkPorts<'_> {
                 trust_work::apply(&host, version.clone(), &delivery.document, self.profile)
             }
             WorkJob::RestartKubelet => trust_work::restart_kubelet(&host),
+            WorkJob::PullImages { within } => pin_work::pull(&host, *within, &delivery.document),
+            WorkJob::PinImages => pin_work::pin(&host, &delivery.document),
         });
         let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
         findings.is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);
@@ -348,19 +356,6 @@ fn desired_configuration(host: &RunningHost, document: &[u8]) -> Result<DecodedC
     }
     let applied = CurrentState::load(&host.root)?.configuration;
     applied.ok_or_else(|| StateError::NoGeneration("/".to_owned()).into())
-}
-
-fn is_forced() -> bool {
-    Path::new(FORCE_FILE).exists()
-}
-
-fn remove_force_file() {
-    if let Err(error) = std::fs::remove_file(FORCE_FILE) {
-        log::warn!(
-            "cannot remove {FORCE_FILE}, which also forces the next update: {error}",
-            error = chain(&error)
-        );
-    }
 }
 
 /// Refuse an update of a host with drift: the update would lose local changes of managed files.

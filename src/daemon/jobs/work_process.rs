@@ -54,14 +54,14 @@ impl WorkProcess {
         }
     }
 
-    /// Run a job in a work process, and send its result to `done`.
+    /// Run a job in a work process, and send its result to `done`. Fails if there is no thread for it.
     pub(in crate::daemon) fn begin(
         &self,
         workshop: &WorkCommand,
         job: WorkJob,
         delivery: Option<Arc<FetchedConfig>>,
         done: UnboundedSender<WorkResult>,
-    ) -> io::Result<()> {
+    ) -> Result<(), DaemonProblem> {
         let (workshop, at_work) = (workshop.clone(), self.clone());
         let waits = move || {
             let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| {
@@ -75,7 +75,11 @@ impl WorkProcess {
             // The receiver is gone only when the daemon stops.
             drop(done.send(finished));
         };
-        std::thread::Builder::new().name("at-work".to_owned()).stack_size(STACK).spawn(waits).map(drop)
+        let thread = std::thread::Builder::new().name("at-work".to_owned()).stack_size(STACK).spawn(waits);
+        thread.map(drop).map_err(|error| DaemonProblem {
+            class: ProblemClass::Host,
+            reason: format!("cannot start a thread for the work process: {error}"),
+        })
     }
 
     fn perform(

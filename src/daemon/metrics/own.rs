@@ -12,6 +12,7 @@ use prometheus_client::registry::Registry;
 use super::Labelled;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::message_ids;
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::image::boot_image::BootImage;
 use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::daemon::jobs::work_result::{ComparisonFigures, JobFindings};
@@ -45,6 +46,7 @@ pub(super) struct OwnMetrics {
     repairs: Counter,
     boot_image: Labelled<2, Gauge>,
     irreconcilable: Gauge,
+    pinned_images: Labelled<1, Gauge>,
     verified: SecondsGauge,
 }
 
@@ -119,6 +121,11 @@ impl OwnMetrics {
             self.irreconcilable.clone(),
         );
         registry.register(
+            "flameholder_pinned_images",
+            "Images of the node's pinned image sets, by whether they are on the node",
+            self.pinned_images.clone(),
+        );
+        registry.register(
             "flameholder_last_verify_timestamp_seconds",
             "Last verification, in seconds since the epoch",
             self.verified.clone(),
@@ -128,6 +135,7 @@ impl OwnMetrics {
     pub(super) fn record_step(&self, before: &Lifecycle, after: &Lifecycle) {
         self.failures.set(i64::from(after.failures));
         self.set_configs(after);
+        self.set_pins(after.pins.as_ref());
         if before.phase.name() != after.phase.name() {
             self.enter(&before.phase, &after.phase);
         }
@@ -159,6 +167,17 @@ impl OwnMetrics {
         if let Some(began) = began {
             let time = self.time_in_phase.get_or_create(&[("phase", before.name().to_owned())]);
             time.inc_by(began.elapsed().as_secs_f64());
+        }
+    }
+
+    fn set_pins(&self, pins: Option<&PinState>) {
+        self.pinned_images.clear();
+        let Some(pins) = pins else { return };
+        for (state, number) in
+            [("present", pins.present), ("missing", pins.images.saturating_sub(pins.present))]
+        {
+            let number = i64::try_from(number).unwrap_or(i64::MAX);
+            self.pinned_images.get_or_create(&[("state", state.to_owned())]).set(number);
         }
     }
 

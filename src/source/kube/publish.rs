@@ -170,7 +170,7 @@ impl NodePublisher {
         lifecycle: &Lifecycle,
         node: &ObservedNode,
     ) -> Result<(), ClusterError> {
-        let status = match self.status.take() {
+        let mut status = match self.status.take() {
             Some(status) => status,
             None => self.read_or_create(node).await?,
         };
@@ -183,11 +183,17 @@ impl NodePublisher {
         // config.
         let is_begun = !matches!(lifecycle.phase, DaemonPhase::Fetching { .. });
         let desired = lifecycle.desired.as_ref().filter(|_| is_begun);
-        let next = status.updated(conditions, current, desired);
-        self.status = Some(match next {
-            Some(next) => self.cluster.apply_status(&next).await?,
-            None => status,
-        });
+        let next = |status: &NodeStatus| {
+            status.updated(conditions.clone(), current, desired, lifecycle.pins.as_ref())
+        };
+        if let Some(changed) = next(&status) {
+            status = self.cluster.apply_status(&changed).await?;
+            // An entry of a pinned image set that was created anew comes once the one before is gone.
+            if let Some(changed) = next(&status).filter(|changed| changed.image_sets != status.image_sets) {
+                status = self.cluster.apply_status(&changed).await?;
+            }
+        }
+        self.status = Some(status);
         Ok(())
     }
 }

@@ -52,6 +52,11 @@ impl RetryTimer {
         self.next = Some(Instant::now() + error.retry_after() + delay);
     }
 
+    /// Set the time of the next attempt, which no failure makes urgent.
+    pub(super) fn pause(&mut self, time: Duration) {
+        self.next = Some(Instant::now() + time * (750 + boot::jitter() / 2) / 1000);
+    }
+
     pub(super) fn succeed(&mut self) {
         self.since.get_or_insert_with(Instant::now);
         self.next = None;

@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use crate::core::config::managed_files;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::journal::JournalScope;
 use crate::core::state::service_action::ServiceAction;
 use crate::core::trust::document::TrustDocument;
 use crate::core::trust::material::TrustMaterial;
@@ -20,13 +19,10 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{KUBECONFIG, KUBELET_KUBECONFIG};
 use crate::core::values::profile::Profile;
 use crate::host::{LockedRoot, ServiceControl};
-use crate::transaction::TransactionError;
-use crate::transaction::engine::apply::JournaledChange;
-use crate::transaction::engine::{apply, labels};
-use crate::transaction::history;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::interrupted::recover_first;
 use crate::transaction::trust::error::TrustMaterialError;
+use crate::transaction::{TransactionError, history, side_change};
 
 /// Trust material that is applied.
 #[derive(Debug)]
@@ -126,20 +122,7 @@ impl TrustChange<'_> {
         Ok(plan(&facts).map_err(TrustMaterialError::Obstructed)?)
     }
 
-    /// Carry out steps as one journaled change, which leaves the generation as it is.
     fn carry_out(&self, steps: &[PlanStep], actions: &[ServiceAction]) -> Result<(), TransactionError> {
-        let root = self.root;
-        let labels = labels::labels_of_steps(root.as_root(), steps, &self.current.given_labels())?;
-        let generation = self.current.record.as_ref().map(|record| &record.generation);
-        let change = JournaledChange {
-            current: generation,
-            target: generation,
-            boot_id: root.boot_id(),
-            scope: JournalScope::Deployment,
-            steps,
-            labels: &labels,
-            actions,
-        };
-        Ok(apply::apply(root.as_root(), self.services, change)?)
+        side_change::carry_out(self.root, self.services, &self.current, steps, actions)
     }
 }

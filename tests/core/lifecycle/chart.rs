@@ -7,6 +7,7 @@ use flameholder::core::daemon::lifecycle::{
     AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, ProblemClass,
     TrustFailure,
 };
+use flameholder::core::pinned_images::pin_state::PinState;
 use flameholder::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 
 use crate::lifecycle::{desired, problem};
@@ -83,6 +84,7 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
             is_of_restart: false,
         }),
         DaemonEvent::KubeletRestarted,
+        DaemonEvent::PinsChanged(PinState::default()),
         DaemonEvent::Stop,
     ]
 }
@@ -116,6 +118,7 @@ fn word(event: &DaemonEvent) -> &'static str {
         DaemonEvent::TrustApplied(_) => "trust material applied",
         DaemonEvent::TrustFailed(_) => "trust material not applied",
         DaemonEvent::KubeletRestarted => "kubelet restarted",
+        DaemonEvent::PinsChanged(_) => "pins changed",
         DaemonEvent::Stop => "stop",
     }
 }

@@ -78,6 +78,10 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
     cluster.set_desired_config("rendered-missing");
     agent.wait_for_line("BackingOff rendered-missing");
     cluster.wait_for_watch("/apis/operator.openshift.io/v1/machineconfigurations");
+    // Pinned image sets, with which the pools are watched.
+    let image = format!("registry.invalid/a@sha256:{:064}", 1);
+    cluster.pin_images("worker", "release", &[&image]);
+    cluster.wait_for_watch("/apis/machineconfiguration.openshift.io/v1/machineconfigpools");
     log.requests.extend(cluster.proxy.log().requests);
     permissions::assert_exact(&log.requests);
 }

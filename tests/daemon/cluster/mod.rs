@@ -7,6 +7,7 @@ mod history;
 mod idle;
 mod node_object;
 mod permissions;
+mod pinned_images;
 mod proxies;
 pub(crate) mod tls;
 mod trust;

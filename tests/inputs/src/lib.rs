@@ -7,6 +7,7 @@
 mod configs;
 mod host_files;
 mod own_documents;
+mod pinned_images;
 mod trust;
 
 /// Check of one parser.
@@ -19,7 +20,7 @@ pub struct InputCheck {
 }
 
 /// All checks, by name.
-pub const CHECKS: [InputCheck; 16] = [
+pub const CHECKS: [InputCheck; 17] = [
     InputCheck { name: "accounts", check: host_files::accounts },
     InputCheck { name: "data_url", check: configs::data_url },
     InputCheck { name: "ignition", check: configs::ignition },
@@ -30,6 +31,7 @@ pub const CHECKS: [InputCheck; 16] = [
     InputCheck { name: "machine_config", check: configs::machine_config },
     InputCheck { name: "node_disruption_policy", check: configs::node_disruption_policy },
     InputCheck { name: "pending", check: own_documents::pending },
+    InputCheck { name: "pinned_images", check: pinned_images::pinned_images },
     InputCheck { name: "registries", check: host_files::registries },
     InputCheck { name: "settings", check: host_files::settings },
     InputCheck { name: "state_documents", check: own_documents::state_documents },

@@ -9,6 +9,7 @@ pub mod agent;
 pub mod boot;
 pub mod booted;
 pub mod control_plane;
+pub mod cri_server;
 pub mod dbus;
 pub mod executables;
 pub mod https_server;

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BlockedConfig, ConfigRef, DaemonProblem, TrustFailure};
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::trust::document::TrustVersion;
 
@@ -55,6 +56,8 @@ pub enum DaemonEvent {
     TrustFailed(TrustFailure),
     /// The kubelet was restarted, to read a new CA of the API server.
     KubeletRestarted,
+    /// Images of the pinned image sets were looked for, pulled or pinned.
+    PinsChanged(PinState),
     /// The daemon was asked to stop.
     Stop,
 }

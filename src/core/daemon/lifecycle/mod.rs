@@ -10,6 +10,7 @@ pub use event::{BootCheckState, DaemonEvent, HostObservation};
 pub use problem::{DaemonProblem, ProblemClass, TrustFailure};
 use serde::{Deserialize, Serialize};
 
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::state::record::GenerationRecord;
 use crate::core::trust::document::TrustVersion;
 use crate::core::values::identifiers::{ConfigDigest, ConfigName};
@@ -69,6 +70,8 @@ pub struct Lifecycle {
     pub trust: Option<TrustVersion>,
     /// Failure to apply newer trust material. Updates go on nevertheless.
     pub trust_failure: Option<TrustFailure>,
+    /// State of the pinned image sets; `None` while the cluster has none for this node. Updates do not depend on it.
+    pub pins: Option<PinState>,
 }
 
 /// Config that is blocked after a rollback.
@@ -212,6 +215,7 @@ impl Default for Lifecycle {
             observes_again: false,
             trust: None,
             trust_failure: None,
+            pins: None,
         }
     }
 }

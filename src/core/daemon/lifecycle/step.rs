@@ -69,12 +69,10 @@ impl Lifecycle {
             (_, DaemonEvent::TimerExpired) => self.timer_expired(),
             (_, DaemonEvent::FilesChanged) => self.files_changed(),
             (_, DaemonEvent::StateChanged) => self.state_changed(),
+            (_, DaemonEvent::PinsChanged(pins)) => Self { pins: Some(pins), ..self }.stay(),
             (_, DaemonEvent::TrustApplied(version)) => self.trust_applied(version),
             (_, DaemonEvent::TrustFailed(failure)) => Self { trust_failure: Some(failure), ..self }.stay(),
-            (_, DaemonEvent::KubeletRestarted) => {
-                Self { trust_failure: self.trust_failure.filter(|failure| !failure.is_of_restart), ..self }
-                    .stay()
-            }
+            (_, DaemonEvent::KubeletRestarted) => self.kubelet_restarted(),
             _ => self.stay(),
         }
     }
@@ -112,6 +110,11 @@ impl Lifecycle {
         let trust = version.or(self.trust);
         let trust_failure = self.trust_failure.filter(|failure| failure.is_of_restart);
         Self { trust, trust_failure, ..self }.stay()
+    }
+
+    fn kubelet_restarted(self) -> Step {
+        let trust_failure = self.trust_failure.filter(|failure| !failure.is_of_restart);
+        Self { trust_failure, ..self }.stay()
     }
 
     fn stay(self) -> Step {

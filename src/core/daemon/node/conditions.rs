@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::node_state;
 use super::node_state::{is_degraded, node_state};
 use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
+use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::foreign_text::harmless_line;
 
 /// Maximum length of a message, in characters (limit of the resource).
@@ -42,8 +43,8 @@ const TYPES: [&str; 14] = [
     UNCORDONED,
     RESUMED,
     DEGRADED,
-    "PinnedImageSetsProgressing",
-    "PinnedImageSetsDegraded",
+    PINS_PROGRESSING,
+    PINS_DEGRADED,
 ];
 const UPDATED: &str = "Updated";
 const PREPARED: &str = "UpdatePrepared";
@@ -60,8 +61,10 @@ const COMPLETE: &str = "UpdateComplete";
 const UNCORDONED: &str = "Uncordoned";
 const RESUMED: &str = "Resumed";
 const DEGRADED: &str = "NodeDegraded";
+const PINS_PROGRESSING: &str = "PinnedImageSetsProgressing";
+const PINS_DEGRADED: &str = "PinnedImageSetsDegraded";
 /// Conditions that are not part of an update's history.
-const LASTING: [&str; 3] = [DEGRADED, "PinnedImageSetsProgressing", "PinnedImageSetsDegraded"];
+const LASTING: [&str; 3] = [DEGRADED, PINS_PROGRESSING, PINS_DEGRADED];
 
 const TRUE: &str = "True";
 const FALSE: &str = "False";
@@ -99,6 +102,9 @@ pub fn updated_conditions(
         }
     }
     history.record(lifecycle);
+    if let Some(pins) = &lifecycle.pins {
+        history.record_pins(pins);
+    }
     history.conditions
 }
 
@@ -222,6 +228,20 @@ impl History<'_> {
                 self.set_updated(TRUE, &format!("{current} is applied and verified"));
             }
             _ => {}
+        }
+    }
+
+    /// Set the conditions of the pinned image sets, with MCD's reasons. A failure lasts until all images are pinned.
+    fn record_pins(&mut self, pins: &PinState) {
+        const AS_EXPECTED: &str = "AsExpected";
+        let summary = pins.summary();
+        if pins.is_pinned {
+            self.set(PINS_PROGRESSING, FALSE, AS_EXPECTED, &summary);
+            return self.set(PINS_DEGRADED, FALSE, AS_EXPECTED, &summary);
+        }
+        self.set(PINS_PROGRESSING, TRUE, "ImagePrefetch", &summary);
+        if let Some(failure) = &pins.failure {
+            self.set(PINS_DEGRADED, TRUE, "PrefetchFailed", failure);
         }
     }
 

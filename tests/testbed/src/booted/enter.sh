@@ -30,6 +30,10 @@ for original in "$host"/programs/*.at; do
     [ -e "$original" ] || continue
     mount --bind "$(cat "$original")" "$root/run/programs/$(basename "$original" .at)"
 done
+# A disk for container images, of this size in bytes, of which nothing is in use.
+if [ -e "$host/kernel/image-disk" ]; then
+    mount -t tmpfs -o "size=$(cat "$host/kernel/image-disk")" tmpfs "$root/var/lib/containers"
+fi
 mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/tmp"

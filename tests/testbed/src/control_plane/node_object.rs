@@ -56,6 +56,31 @@ impl Cluster {
         self.create(GROUP, "v1", "MachineConfigPool", &pool);
     }
 
+    /// Create a pinned image set or change its images, and have the pool of this role name it, as the cluster's controllers
+    /// do; returns its generation.
+    pub fn pin_images(&self, role: &str, set: &str, images: &[&str]) -> i64 {
+        let images: Vec<Value> = images.iter().map(|image| json!({"name": image})).collect();
+        let object = json!({"apiVersion": format!("{GROUP}/v1"), "kind": "PinnedImageSet",
+            "metadata": {"name": set, "labels": {"machineconfiguration.openshift.io/role": role}},
+            "spec": {"pinnedImages": images}});
+        let sets = self.api(GROUP, "v1", "PinnedImageSet");
+        let parameters = PatchParams::apply("tests").force();
+        let applied = self.runtime.block_on(sets.patch(set, &parameters, &Patch::Apply(&object))).unwrap();
+        let pool = json!({"spec": {"pinnedImageSets": [{"name": set}]}});
+        let pools = self.api(GROUP, "v1", "MachineConfigPool");
+        self.runtime.block_on(pools.patch(role, &PatchParams::default(), &Patch::Merge(&pool))).unwrap();
+        applied.metadata.generation.unwrap()
+    }
+
+    /// Delete a pinned image set, and have the pool of this role name none.
+    pub fn unpin_images(&self, role: &str, set: &str) {
+        let sets = self.api(GROUP, "v1", "PinnedImageSet");
+        self.runtime.block_on(sets.delete(set, &DeleteParams::default())).unwrap();
+        let pool = json!({"spec": {"pinnedImageSets": null}});
+        let pools = self.api(GROUP, "v1", "MachineConfigPool");
+        self.runtime.block_on(pools.patch(role, &PatchParams::default(), &Patch::Merge(&pool))).unwrap();
+    }
+
     /// Give the Node a role.
     pub fn add_role(&self, role: &str) {
         let patch = json!({"metadata": {"labels": {format!("node-role.kubernetes.io/{role}"): ""}}});

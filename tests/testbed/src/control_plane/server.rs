@@ -36,12 +36,13 @@ const START: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Group, version and kind of the objects that tests create in a cluster.
-const CONTENTS: [[&str; 3]; 6] = [
+const CONTENTS: [[&str; 3]; 7] = [
     ["", "v1", "Node"],
     ["machineconfiguration.openshift.io", "v1", "ControllerConfig"],
     ["machineconfiguration.openshift.io", "v1", "MachineConfig"],
     ["machineconfiguration.openshift.io", "v1", "MachineConfigNode"],
     ["machineconfiguration.openshift.io", "v1", "MachineConfigPool"],
+    ["machineconfiguration.openshift.io", "v1", "PinnedImageSet"],
     ["operator.openshift.io", "v1", "MachineConfiguration"],
 ];
 

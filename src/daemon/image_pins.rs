@@ -1,0 +1,245 @@
+//! Pinned image sets of the cluster: pulled by jobs beside all others, in a process of their own, and pinned by a job in
+//! its turn.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc::UnboundedSender;
+use tokio::time::Instant;
+
+use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem};
+use crate::core::pinned_images::pin_state::PinState;
+use crate::core::values::backoff::RetryClass;
+use crate::daemon::failed_attempts::FailedAttempts;
+use crate::daemon::jobs::job_queue::JobInput;
+use crate::daemon::jobs::work::WorkJob;
+use crate::daemon::jobs::work_process::{WorkCommand, WorkProcess};
+use crate::daemon::jobs::work_result::WorkResult;
+use crate::source::{FetchedConfig, PinDelivery};
+
+/// Time in which one job begins pulls. At its end the progress is reported, and another one goes on.
+const PULLS_FOR: Duration = Duration::from_secs(60);
+
+/// Newest pinned image sets, and the jobs that they still need.
+pub(super) struct ImagePins {
+    command: WorkCommand,
+    process: WorkProcess,
+    done: UnboundedSender<WorkResult>,
+    newest: Option<PinDelivery>,
+    due: Option<PinStage>,
+    is_running: bool,
+    /// True if the running job works for sets that are not the newest.
+    is_outdated: bool,
+    attempts: FailedAttempts,
+    state: PinState,
+}
+
+/// Stage of the work for one delivery.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PinStage {
+    Look,
+    Pull,
+    Pin,
+}
+
+impl ImagePins {
+    /// Results of the jobs that pull are sent to `done`.
+    pub(super) fn new(command: WorkCommand, done: UnboundedSender<WorkResult>) -> Self {
+        Self {
+            command,
+            process: WorkProcess::default(),
+            done,
+            newest: None,
+            due: None,
+            is_running: false,
+            is_outdated: false,
+            attempts: FailedAttempts::default(),
+            state: PinState::default(),
+        }
+    }
+
+    /// Take the sets that the source delivered. `has_drop_in` tells whether the container runtime keeps images.
+    pub(super) fn deliver(&mut self, delivery: PinDelivery, has_drop_in: bool) {
+        if self.newest.as_ref().is_some_and(|newest| newest.digest == delivery.digest) {
+            return;
+        }
+        let is_nothing = delivery.unpulled.images == 0 && !has_drop_in && self.newest.is_none();
+        self.due = (!is_nothing).then_some(PinStage::Look);
+        (self.state, self.attempts) = (delivery.unpulled.clone(), FailedAttempts::default());
+        self.newest = Some(delivery);
+        if self.is_running {
+            self.is_outdated = true;
+            self.process.cancel();
+        }
+    }
+
+    /// Start the next job that runs beside all others, if one is due.
+    pub(super) fn begin(&mut self) -> Result<(), DaemonProblem> {
+        let within = match self.due {
+            Some(PinStage::Look) => None,
+            Some(PinStage::Pull) => Some(PULLS_FOR),
+            Some(PinStage::Pin) | None => return Ok(()),
+        };
+        let Some(document) = self.take_due() else { return Ok(()) };
+        self.process.begin(&self.command, WorkJob::PullImages { within }, Some(document), self.done.clone())
+    }
+
+    /// Return the next job that has its turn between all others, which the caller begins.
+    pub(super) fn next_job(&mut self) -> Option<JobInput> {
+        if self.due != Some(PinStage::Pin) {
+            return None;
+        }
+        self.take_due().map(|document| (WorkJob::PinImages, Some(document)))
+    }
+
+    /// Take the stage that is due as the running one, unless it has to wait; returns its document.
+    fn take_due(&mut self) -> Option<Arc<FetchedConfig>> {
+        if self.is_running || self.attempts.retry_at.is_some() {
+            return None;
+        }
+        let document = self.newest.as_ref()?.document.clone();
+        self.is_running = self.due.take().is_some();
+        self.is_running.then_some(document)
+    }
+
+    /// Take the result of a job; returns the state that is to be reported.
+    pub(super) fn finish(&mut self, event: DaemonEvent) -> Option<DaemonEvent> {
+        self.is_running = false;
+        if std::mem::take(&mut self.is_outdated) {
+            return None;
+        }
+        match event {
+            DaemonEvent::PinsChanged(state) => self.changed(state),
+            DaemonEvent::Failed(problem) => self.fail(&problem),
+            _ => return None,
+        }
+        Some(DaemonEvent::PinsChanged(self.state.clone()))
+    }
+
+    fn changed(&mut self, state: PinState) {
+        self.due = if state.is_pinned {
+            self.attempts = FailedAttempts::default();
+            None
+        } else if state.present == state.images {
+            Some(PinStage::Pin)
+        } else if state.has_untried() {
+            Some(PinStage::Pull)
+        } else {
+            self.attempts.fail(RetryClass::Repair);
+            Some(PinStage::Look)
+        };
+        self.state = state;
+    }
+
+    fn fail(&mut self, problem: &DaemonProblem) {
+        log::warn!("pinned images are not on the node: {}", problem.reason);
+        self.attempts.fail(RetryClass::Repair);
+        self.due = Some(PinStage::Look);
+        self.state = std::mem::take(&mut self.state).failed(&problem.reason);
+    }
+
+    /// End the job that pulls.
+    pub(super) fn cancel(&self) {
+        self.process.cancel();
+    }
+
+    /// Time of the next attempt.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.attempts.retry_at
+    }
+
+    /// Let what is due at `now` happen with the next job.
+    pub(super) fn expire(&mut self, now: Instant) {
+        self.attempts.retry_at.take_if(|at| *at <= now);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::core::daemon::lifecycle::ProblemClass;
+    use crate::core::values::profile::Profile;
+    use crate::core::values::tree::ContentDigest;
+
+    fn pins() -> ImagePins {
+        let command = WorkCommand { arguments: Vec::new(), profile: Profile::Native, is_in_cluster: true };
+        ImagePins::new(command, unbounded_channel().0)
+    }
+
+    fn delivery(contents: &str, images: usize) -> PinDelivery {
+        let digest = ContentDigest::of(contents.as_bytes());
+        PinDelivery { digest, document: Arc::default(), unpulled: state(images, 0, 0) }
+    }
+
+    fn state(images: usize, present: usize, failed: usize) -> PinState {
+        let failure = (failed > 0).then(|| "no route".to_owned());
+        PinState { sets: Vec::new(), images, present, failed, is_pinned: false, failure }
+    }
+
+    /// Let the stage that is due end with this state; returns the stage after it.
+    fn end(pins: &mut ImagePins, state: PinState) -> Option<PinStage> {
+        assert!(pins.take_due().is_some());
+        assert_eq!(
+            pins.finish(DaemonEvent::PinsChanged(state.clone())),
+            Some(DaemonEvent::PinsChanged(state))
+        );
+        pins.due
+    }
+
+    #[test]
+    fn images_are_looked_for_pulled_for_as_long_as_it_takes_and_pinned() {
+        let mut pins = pins();
+        pins.deliver(delivery("a", 3), false);
+        assert_eq!(pins.due, Some(PinStage::Look));
+        assert_eq!(end(&mut pins, state(3, 0, 0)), Some(PinStage::Pull));
+        assert_eq!(end(&mut pins, state(3, 1, 1)), Some(PinStage::Pull), "one is not tried yet");
+        assert_eq!(end(&mut pins, state(3, 3, 0)), Some(PinStage::Pin));
+        assert!(pins.next_job().is_some() && pins.next_job().is_none());
+        let pinned = DaemonEvent::PinsChanged(state(3, 3, 0).pinned());
+        assert_eq!(pins.finish(pinned.clone()), Some(pinned));
+        assert_eq!(pins.due, None);
+        pins.deliver(delivery("a", 3), true);
+        assert_eq!(pins.due, None, "the same sets again");
+    }
+
+    #[test]
+    fn failed_images_and_failed_jobs_wait_for_their_backoff_unless_other_sets_come() {
+        let mut pins = pins();
+        pins.deliver(delivery("a", 2), false);
+        assert_eq!(end(&mut pins, state(2, 1, 1)), Some(PinStage::Look));
+        assert!(pins.take_due().is_none());
+        pins.expire(pins.due().unwrap());
+        assert!(pins.take_due().is_some());
+        let problem = DaemonProblem { class: ProblemClass::Host, reason: "no CRI-O".into() };
+        let Some(DaemonEvent::PinsChanged(failed)) = pins.finish(DaemonEvent::Failed(problem)) else {
+            panic!("the failure is reported")
+        };
+        assert_eq!([failed.present, failed.images], [1, 2], "what is known about the node stays known");
+        assert_eq!(failed.failure.as_deref(), Some("no CRI-O"));
+        assert!(pins.due().is_some() && pins.take_due().is_none());
+        pins.deliver(delivery("b", 1), false);
+        assert!(pins.take_due().is_some());
+    }
+
+    #[test]
+    fn result_for_sets_that_are_not_the_newest_does_not_count() {
+        let mut pins = pins();
+        pins.deliver(delivery("a", 1), false);
+        assert!(pins.take_due().is_some());
+        pins.deliver(delivery("b", 1), false);
+        assert!(pins.take_due().is_none(), "one at a time");
+        assert_eq!(pins.finish(DaemonEvent::PinsChanged(state(1, 1, 0).pinned())), None);
+        assert_eq!(pins.due, Some(PinStage::Look));
+    }
+
+    #[test]
+    fn node_without_sets_has_work_only_if_images_were_pinned() {
+        for (has_drop_in, due) in [(false, None), (true, Some(PinStage::Look))] {
+            let mut pins = pins();
+            pins.deliver(delivery("", 0), has_drop_in);
+            assert_eq!(pins.due, due);
+        }
+    }
+}
