@@ -7,9 +7,15 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use testbed::agent::{Agent, LONGEST_WAIT};
+use testbed::booted::host::Host;
 use testbed::control_plane::Cluster;
+use testbed::cri_server::CriServer;
 use testbed::dbus::fake_pid1::FakePid1;
+use testbed::dbus::fake_systemd::Script;
+
+use crate::cluster::pinned_images::{LARGE_DISK, wait_until_pinned};
 
 /// Wake-ups of the process so far, over all its threads.
 fn wake_ups(pid: i32) -> u64 {
@@ -82,12 +88,25 @@ fn wait_for_failures(agent: &Agent, failures: u32) {
     }
 }
 
+/// Give the node all that a cluster has for it besides its config: trust material and pinned images.
+fn give_everything(host: &Host, cluster: &Cluster) -> CriServer {
+    cluster.create_trust(&json!({}));
+    cluster.create_pool("worker");
+    cluster.add_role("worker");
+    let image = format!("registry.invalid/a@sha256:{:064}", 1);
+    cluster.pin_images("worker", "release", &[&image]);
+    CriServer::start(host, LARGE_DISK)
+}
+
 #[test]
 fn idle_daemon_neither_wakes_up_nor_writes() {
     let (host, cluster) = Cluster::with_node_on("one");
+    let _runtime = give_everything(&host, &cluster);
     let mut agent = cluster.start_agent(&host);
+    let _systemd = agent.start_systemd(Script::of_success());
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("Updated: True");
+    wait_until_pinned(&cluster);
     // Writes in the background end first.
     std::thread::sleep(Duration::from_secs(5));
     cluster.proxy.clear();

@@ -14,7 +14,7 @@ use testbed::cri_server::{AskedPull, CriServer};
 use testbed::dbus::fake_systemd::{FakeSystemd, Script};
 
 /// Disk that has much more than the reserve of 16 GiB.
-const LARGE_DISK: u64 = 64 << 30;
+pub(crate) const LARGE_DISK: u64 = 64 << 30;
 const DROP_IN: &str = "crio/crio.conf.d/50-pinned-images";
 const RELOAD: &str = "ReloadUnit crio.service replace";
 
@@ -65,7 +65,7 @@ fn wait_for_condition(cluster: &Cluster, kind: &str, status: &str, reason: &str)
     }
 }
 
-fn wait_until_pinned(cluster: &Cluster) -> String {
+pub(crate) fn wait_until_pinned(cluster: &Cluster) -> String {
     wait_for_condition(cluster, "PinnedImageSetsProgressing", "False", "AsExpected")
 }
 

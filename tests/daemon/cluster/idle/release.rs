@@ -7,6 +7,10 @@ use osimage::Os;
 use testbed::booted::config::Config;
 use testbed::booted::host::Host;
 use testbed::control_plane::Cluster;
+use testbed::dbus::fake_systemd::Script;
+
+use crate::cluster::idle::give_everything;
+use crate::cluster::pinned_images::wait_until_pinned;
 
 /// Upper limit of the daemon's anonymous memory, in KiB.
 ///
@@ -44,9 +48,12 @@ fn idle_daemon_is_small_after_updates_with_large_configs() {
     let outcome = host.apply(&host.config(first.json()), None);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     cluster.render(first.json());
+    let _runtime = give_everything(&host, &cluster);
     let mut agent = cluster.start_agent(&host);
+    let _systemd = agent.start_systemd(Script::of_success());
     agent.wait_for_line("Done rendered-0");
     cluster.wait_for_write("Updated: True");
+    wait_until_pinned(&cluster);
     let before = status_field(agent.pid(), "RssAnon");
     for number in 1..=UPDATES {
         cluster.render(config(number).json());
