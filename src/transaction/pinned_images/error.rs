@@ -18,7 +18,7 @@ pub enum PinError {
     Managed,
     /// The images do not fit.
     #[error(
-        "{images} missing images of the pinned image sets need {needed} MiB on the file system of {place}, which has {free} MiB free, of which {reserve} MiB stay free; shorten the sets, or enlarge it"
+        "the missing images of the pinned image sets ({images}) need {needed} MiB on the file system of {place}, which has {free} MiB free, of which {reserve} MiB stay free; shorten the sets, or enlarge it"
     )]
     NoSpace { images: usize, place: String, needed: u64, free: u64, reserve: u64 },
     /// The container runtime failed.

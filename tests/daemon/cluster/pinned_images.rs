@@ -176,7 +176,7 @@ fn images_that_do_not_fit_are_not_pulled() {
     let mut agent = cluster.start_agent_with_environment(&host, &[("HOME", "/run/media/home")]);
     agent.wait_for_line("Done rendered-one");
     let reason = wait_for_condition(&cluster, "PinnedImageSetsDegraded", "True", "PrefetchFailed");
-    let expected = "1 missing images of the pinned image sets need 1 MiB on the file system of /var/lib/containers/storage, \
+    let expected = "the missing images of the pinned image sets (1) need 1 MiB on the file system of /var/lib/containers/storage, \
                     which has 16384 MiB free, of which 16384 MiB stay free; shorten the sets, or enlarge it";
     assert_eq!(reason, expected);
     assert_eq!(cri.pulls(), []);
