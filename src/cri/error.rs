@@ -48,10 +48,4 @@ impl CriError {
             code => Self::Refused(format!("{code}: {text}")),
         }
     }
-
-    /// Return true if another attempt to pull the same image at once has no sense.
-    #[must_use]
-    pub fn ends_pulls(&self) -> bool {
-        matches!(self, Self::NoSpace(_))
-    }
 }

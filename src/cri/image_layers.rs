@@ -34,7 +34,8 @@ pub async fn image_layers(image: &str, pull_secret: &Path) -> Result<LayerSizes,
 
 async fn manifest(image: &str, pull_secret: &Path) -> Result<ImageManifest, String> {
     let mut skopeo = Command::new("skopeo");
-    skopeo.args(["inspect", "--raw"]);
+    // Its own limit as well: this process may be ended before.
+    skopeo.args(["--command-timeout", "2m", "inspect", "--raw"]);
     if pull_secret.exists() {
         skopeo.arg("--authfile").arg(pull_secret);
     }

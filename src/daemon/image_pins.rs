@@ -2,7 +2,6 @@
 //! its turn.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::Instant;
@@ -16,9 +15,6 @@ use crate::daemon::jobs::work::WorkJob;
 use crate::daemon::jobs::work_process::{WorkCommand, WorkProcess};
 use crate::daemon::jobs::work_result::WorkResult;
 use crate::source::{FetchedConfig, PinDelivery};
-
-/// Time in which one job begins pulls. At its end the progress is reported, and another one goes on.
-const PULLS_FOR: Duration = Duration::from_secs(60);
 
 /// Newest pinned image sets, and the jobs that they still need.
 pub(super) struct ImagePins {
@@ -37,7 +33,7 @@ pub(super) struct ImagePins {
 /// Stage of the work for one delivery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PinStage {
-    Look,
+    /// Look for the images, and pull those that are missing.
     Pull,
     Pin,
 }
@@ -58,30 +54,41 @@ impl ImagePins {
         }
     }
 
-    /// Take the sets that the source delivered. `has_drop_in` tells whether the container runtime keeps images.
-    pub(super) fn deliver(&mut self, delivery: PinDelivery, has_drop_in: bool) {
+    /// Take the sets that the source delivered; returns the state that is to be reported. `has_drop_in` tells whether the
+    /// container runtime keeps images.
+    pub(super) fn deliver(&mut self, delivery: PinDelivery, has_drop_in: bool) -> Option<DaemonEvent> {
         if self.newest.as_ref().is_some_and(|newest| newest.digest == delivery.digest) {
-            return;
+            return None;
         }
-        let is_nothing = delivery.unpulled.images == 0 && !has_drop_in && self.newest.is_none();
-        self.due = (!is_nothing).then_some(PinStage::Look);
-        (self.state, self.attempts) = (delivery.unpulled.clone(), FailedAttempts::default());
+        let is_first = self.newest.is_none();
+        let is_idle = is_first && delivery.unpulled.sets.is_empty() && !has_drop_in;
+        self.due = (!is_idle).then_some(PinStage::Pull);
+        self.attempts = FailedAttempts::default();
+        self.state = if is_idle { delivery.unpulled.clone().pinned() } else { delivery.unpulled.clone() };
         self.newest = Some(delivery);
         if self.is_running {
             self.is_outdated = true;
             self.process.cancel();
         }
+        // After a start of the daemon, the images are probably there.
+        (is_idle || !is_first).then(|| DaemonEvent::PinsChanged(self.state.clone()))
     }
 
-    /// Start the next job that runs beside all others, if one is due.
+    /// Look again whether all is in place: something else changed the host.
+    pub(super) fn recheck(&mut self) {
+        let has_sets = self.newest.as_ref().is_some_and(|newest| !newest.unpulled.sets.is_empty());
+        if has_sets && !self.is_running {
+            self.due.get_or_insert(PinStage::Pull);
+        }
+    }
+
+    /// Start the job that runs beside all others, if it is due.
     pub(super) fn begin(&mut self) -> Result<(), DaemonProblem> {
-        let within = match self.due {
-            Some(PinStage::Look) => None,
-            Some(PinStage::Pull) => Some(PULLS_FOR),
-            Some(PinStage::Pin) | None => return Ok(()),
-        };
+        if self.due != Some(PinStage::Pull) {
+            return Ok(());
+        }
         let Some(document) = self.take_due() else { return Ok(()) };
-        self.process.begin(&self.command, WorkJob::PullImages { within }, Some(document), self.done.clone())
+        self.process.begin(&self.command, WorkJob::PullImages, Some(document), self.done.clone())
     }
 
     /// Return the next job that has its turn between all others, which the caller begins.
@@ -100,6 +107,18 @@ impl ImagePins {
         let document = self.newest.as_ref()?.document.clone();
         self.is_running = self.due.take().is_some();
         self.is_running.then_some(document)
+    }
+
+    /// Take the progress of the running job; returns the state that is to be reported.
+    pub(super) fn progress(&mut self, event: DaemonEvent) -> Option<DaemonEvent> {
+        let DaemonEvent::PinsChanged(state) = event else { return None };
+        if self.is_outdated {
+            return None;
+        }
+        // What failed before counts until all is tried again.
+        let failure = state.failure.clone().or_else(|| self.state.failure.take());
+        self.state = PinState { failure, ..state };
+        Some(DaemonEvent::PinsChanged(self.state.clone()))
     }
 
     /// Take the result of a job; returns the state that is to be reported.
@@ -122,20 +141,20 @@ impl ImagePins {
             None
         } else if state.present == state.images {
             Some(PinStage::Pin)
-        } else if state.has_untried() {
-            Some(PinStage::Pull)
         } else {
             self.attempts.fail(RetryClass::Repair);
-            Some(PinStage::Look)
+            Some(PinStage::Pull)
         };
         self.state = state;
     }
 
     fn fail(&mut self, problem: &DaemonProblem) {
         log::warn!("pinned images are not on the node: {}", problem.reason);
-        self.attempts.fail(RetryClass::Repair);
-        self.due = Some(PinStage::Look);
-        self.state = std::mem::take(&mut self.state).failed(&problem.reason);
+        self.attempts.fail(problem.class.retry_class());
+        self.due = Some(PinStage::Pull);
+        if problem.class.is_reported_after(self.attempts.number) {
+            self.state = std::mem::take(&mut self.state).failed(&problem.reason);
+        }
     }
 
     /// End the job that pulls.
@@ -160,6 +179,7 @@ mod tests {
 
     use super::*;
     use crate::core::daemon::lifecycle::ProblemClass;
+    use crate::core::pinned_images::pin_state::SetState;
     use crate::core::values::profile::Profile;
     use crate::core::values::tree::ContentDigest;
 
@@ -175,7 +195,8 @@ mod tests {
 
     fn state(images: usize, present: usize, failed: usize) -> PinState {
         let failure = (failed > 0).then(|| "no route".to_owned());
-        PinState { sets: Vec::new(), images, present, failed, is_pinned: false, failure }
+        let set = SetState { name: "s".to_owned(), generation: 1, is_pinned: false, failure: None };
+        PinState { sets: vec![set], images, present, failed, is_pinned: false, failure }
     }
 
     /// Let the stage that is due end with this state; returns the stage after it.
@@ -189,37 +210,57 @@ mod tests {
     }
 
     #[test]
-    fn images_are_looked_for_pulled_for_as_long_as_it_takes_and_pinned() {
+    fn images_are_pulled_and_pinned_and_looked_for_again_once_the_host_changed() {
         let mut pins = pins();
-        pins.deliver(delivery("a", 3), false);
-        assert_eq!(pins.due, Some(PinStage::Look));
-        assert_eq!(end(&mut pins, state(3, 0, 0)), Some(PinStage::Pull));
-        assert_eq!(end(&mut pins, state(3, 1, 1)), Some(PinStage::Pull), "one is not tried yet");
-        assert_eq!(end(&mut pins, state(3, 3, 0)), Some(PinStage::Pin));
+        assert_eq!(pins.deliver(delivery("a", 3), false), None, "before anything is known");
+        assert!(pins.take_due().is_some());
+        assert!(pins.progress(DaemonEvent::PinsChanged(state(3, 1, 0))).is_some());
+        assert!(pins.finish(DaemonEvent::PinsChanged(state(3, 3, 0))).is_some());
+        assert_eq!(pins.due, Some(PinStage::Pin));
         assert!(pins.next_job().is_some() && pins.next_job().is_none());
         let pinned = DaemonEvent::PinsChanged(state(3, 3, 0).pinned());
         assert_eq!(pins.finish(pinned.clone()), Some(pinned));
         assert_eq!(pins.due, None);
-        pins.deliver(delivery("a", 3), true);
-        assert_eq!(pins.due, None, "the same sets again");
+        assert_eq!(pins.deliver(delivery("a", 3), true), None, "the same sets again");
+        assert_eq!(pins.due, None);
+        pins.recheck();
+        assert_eq!(pins.due, Some(PinStage::Pull));
     }
 
     #[test]
     fn failed_images_and_failed_jobs_wait_for_their_backoff_unless_other_sets_come() {
         let mut pins = pins();
         pins.deliver(delivery("a", 2), false);
-        assert_eq!(end(&mut pins, state(2, 1, 1)), Some(PinStage::Look));
+        assert_eq!(end(&mut pins, state(2, 1, 1)), Some(PinStage::Pull));
+        pins.recheck();
         assert!(pins.take_due().is_none());
         pins.expire(pins.due().unwrap());
         assert!(pins.take_due().is_some());
-        let problem = DaemonProblem { class: ProblemClass::Host, reason: "no CRI-O".into() };
-        let Some(DaemonEvent::PinsChanged(failed)) = pins.finish(DaemonEvent::Failed(problem)) else {
-            panic!("the failure is reported")
+        let Some(DaemonEvent::PinsChanged(going_on)) =
+            pins.progress(DaemonEvent::PinsChanged(state(2, 1, 0)))
+        else {
+            panic!("progress is reported")
         };
-        assert_eq!([failed.present, failed.images], [1, 2], "what is known about the node stays known");
-        assert_eq!(failed.failure.as_deref(), Some("no CRI-O"));
+        assert_eq!(going_on.failure.as_deref(), Some("no route"), "until all is tried again");
+        let failed = |pins: &mut ImagePins, class| {
+            let problem = DaemonProblem { class, reason: "no CRI-O".into() };
+            match pins.finish(DaemonEvent::Failed(problem)) {
+                Some(DaemonEvent::PinsChanged(state)) => state,
+                other => panic!("{other:?}"),
+            }
+        };
+        let after = failed(&mut pins, ProblemClass::Transient);
+        assert_eq!(after.failure.as_deref(), Some("no route"), "a busy host is none to report");
+        let after = failed(&mut pins, ProblemClass::Host);
+        assert_eq!([after.present, after.images], [1, 2], "what is known about the node stays known");
+        assert_eq!(after.failure.as_deref(), Some("no CRI-O"));
         assert!(pins.due().is_some() && pins.take_due().is_none());
-        pins.deliver(delivery("b", 1), false);
+        let unpulled = Some(DaemonEvent::PinsChanged(state(1, 0, 0)));
+        assert_eq!(
+            pins.deliver(delivery("b", 1), false),
+            unpulled,
+            "the node has no longer what it shall have"
+        );
         assert!(pins.take_due().is_some());
     }
 
@@ -230,16 +271,21 @@ mod tests {
         assert!(pins.take_due().is_some());
         pins.deliver(delivery("b", 1), false);
         assert!(pins.take_due().is_none(), "one at a time");
+        assert_eq!(pins.progress(DaemonEvent::PinsChanged(state(1, 1, 0))), None);
         assert_eq!(pins.finish(DaemonEvent::PinsChanged(state(1, 1, 0).pinned())), None);
-        assert_eq!(pins.due, Some(PinStage::Look));
+        assert_eq!(pins.due, Some(PinStage::Pull));
     }
 
     #[test]
     fn node_without_sets_has_work_only_if_images_were_pinned() {
-        for (has_drop_in, due) in [(false, None), (true, Some(PinStage::Look))] {
-            let mut pins = pins();
-            pins.deliver(delivery("", 0), has_drop_in);
-            assert_eq!(pins.due, due);
-        }
+        let without =
+            || PinDelivery { unpulled: PinState { sets: Vec::new(), ..state(0, 0, 0) }, ..delivery("", 0) };
+        let mut pins = super::tests::pins();
+        let reported = pins.deliver(without(), false);
+        assert!(matches!(reported, Some(DaemonEvent::PinsChanged(state)) if state.is_idle()));
+        assert_eq!(pins.due, None);
+        let mut pins = super::tests::pins();
+        assert_eq!(pins.deliver(without(), true), None);
+        assert_eq!(pins.due, Some(PinStage::Pull));
     }
 }

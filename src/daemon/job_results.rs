@@ -10,6 +10,7 @@ use super::host_watch::HostWatch;
 use super::jobs::job_queue::JobKind;
 use super::jobs::work_result::{HostFacts, WorkResult};
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase};
+use crate::core::pinned_images::drop_in::DROP_IN;
 use crate::core::values::causes::chain;
 use crate::core::values::paths::{CLOUD_CA, KUBELET_CA, MERGED_PULL_SECRET, REGISTRY_CAS};
 use crate::transaction::trust::kubelet_restart;
@@ -55,10 +56,15 @@ impl Daemon {
         }
     }
 
-    /// Take the result of a job that ran beside all others.
+    /// Take the progress or the result of a job that runs beside all others.
     pub(super) fn finish_pulls(&mut self, finished: WorkResult) {
-        self.finish_pins(finished.event);
-        self.begin_side_jobs();
+        if !finished.is_progress {
+            self.finish_pins(finished.event);
+            return self.begin_side_jobs();
+        }
+        if let Some(event) = self.pins.progress(finished.event) {
+            self.handle(event);
+        }
     }
 
     pub(super) fn finish_work(&mut self, mut finished: WorkResult, watch: &mut HostWatch) {
@@ -103,6 +109,7 @@ impl Daemon {
             DaemonEvent::Applied | DaemonEvent::Verified | DaemonEvent::Drifted { .. }
         ) {
             self.trust.recheck();
+            self.pins.recheck();
         }
         // Before the next job of the lifecycle, which may take its time; and after a phase that had it wait.
         self.begin_side_jobs();
@@ -121,12 +128,14 @@ impl Daemon {
         self.handle(DaemonEvent::FilesChanged);
     }
 
-    /// Watch the managed files, and trust material of the cluster where it gives some.
+    /// Watch the managed files, and trust material and pinned images of the cluster where it gives some.
     fn watch_managed(&self, facts: HostFacts, watch: &mut HostWatch) {
         let HostFacts { mut managed, began, .. } = facts;
         if self.trust.is_active() {
             managed.extend(WATCHED_TRUST.map(PathBuf::from));
         }
+        // Before the cluster has said whether it pins images: the next verification may be months away.
+        managed.insert(DROP_IN.into());
         if let Err(error) = watch.manage(managed, began) {
             log::warn!(
                 "cannot watch the managed files: {error}; drift is detected at the next update only",

@@ -73,7 +73,9 @@ impl Daemon {
 
     fn take_pins(&mut self, delivery: PinDelivery) {
         let found = self.root.status(&ManagedPath::constant(DROP_IN));
-        self.pins.deliver(delivery, found.is_ok_and(|found| found.is_some()));
+        if let Some(event) = self.pins.deliver(delivery, found.is_ok_and(|found| found.is_some())) {
+            self.handle(event);
+        }
         self.begin_side_jobs();
     }
 

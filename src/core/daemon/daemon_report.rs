@@ -63,7 +63,7 @@ impl DaemonReport {
                 .trust_failure
                 .as_ref()
                 .map(|failure| harmless_line(&failure.problem.reason).into_owned()),
-            pinned_images: lifecycle.pins.clone(),
+            pinned_images: lifecycle.pins.clone().filter(|pins| !pins.is_idle()),
         }
     }
 

@@ -97,10 +97,10 @@ impl PinState {
         self
     }
 
-    /// Return true if an image is missing whose pull has not failed: another job goes on with it.
+    /// Return true for a node without sets on which nothing is left to do.
     #[must_use]
-    pub fn has_untried(&self) -> bool {
-        self.present.saturating_add(self.failed) < self.images
+    pub fn is_idle(&self) -> bool {
+        self.sets.is_empty() && self.is_pinned
     }
 
     /// Describe the progress in one line.

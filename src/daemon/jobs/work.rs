@@ -68,10 +68,7 @@ pub(in crate::daemon) enum WorkJob {
     /// Restart the kubelet, if its restart waits.
     RestartKubelet,
     /// Pull missing images of the pinned image sets. Runs beside the other jobs, and changes no configuration.
-    PullImages {
-        /// Time after which no further pull begins; `None` to look for the images and for room only.
-        within: Option<Duration>,
-    },
+    PullImages,
     /// Have the container runtime keep the images of the pinned image sets.
     PinImages,
 }
@@ -95,7 +92,8 @@ struct ReceivedConfig {
     policy: Option<Vec<u8>>,
 }
 
-/// Read a request, carry out its job and write the result. Errors of the job are part of the result.
+/// Read a request, carry out its job and write the result, a line of JSON, after any number of lines about its progress.
+/// Errors of the job are part of the result.
 pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Write) -> io::Result<()> {
     // Ends with the daemon; the next daemon recovers an interrupted change.
     set_parent_process_death_signal(Some(Signal::TERM))?;
@@ -111,7 +109,14 @@ pub fn run(open: SysrootOpener<'_>, input: &mut dyn BufRead, output: &mut dyn Wr
     let delivery = ReceivedConfig { document, policy: request.policy.map(bytes).transpose()? };
     let WorkRequest { profile, is_in_cluster, .. } = request;
     let mut ports = WorkPorts { open, profile, is_in_cluster };
-    serde_json::to_writer(&mut *output, &ports.perform(&request.job, &delivery))?;
+    let mut progress = |event| {
+        let line = serde_json::to_vec(&WorkResult::of_progress(event)).unwrap_or_default();
+        // Without its reader, the daemon, this process ends as well.
+        drop(output.write_all(&line).and_then(|()| output.write_all(b"\n")).and_then(|()| output.flush()));
+    };
+    let result = ports.perform(&request.job, &delivery, &mut progress);
+    serde_json::to_writer(&mut *output, &result)?;
+    output.write_all(b"\n")?;
     output.flush()
 }
 
@@ -123,7 +128,12 @@ struct WorkPorts<'a> {
 }
 
 impl WorkPorts<'_> {
-    fn perform(&mut self, job: &WorkJob, delivery: &ReceivedConfig) -> WorkResult {
+    fn perform(
+        &mut self,
+        job: &WorkJob,
+        delivery: &ReceivedConfig,
+        progress: &mut dyn FnMut(DaemonEvent),
+    ) -> WorkResult {
         let mut findings = JobFindings::default();
         let running = RunningHost::open().map_err(TransactionError::from);
         let running =
@@ -153,13 +163,13 @@ impl WorkPorts<'_> {
                 trust_work::apply(&host, version.clone(), &delivery.document, self.profile)
             }
             WorkJob::RestartKubelet => trust_work::restart_kubelet(&host),
-            WorkJob::PullImages { within } => pin_work::pull(&host, *within, &delivery.document),
+            WorkJob::PullImages => pin_work::pull(&host, &delivery.document, progress),
             WorkJob::PinImages => pin_work::pin(&host, &delivery.document),
         });
         let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
         findings.is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);
         let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
-        WorkResult { event, findings }
+        WorkResult { event, findings, is_progress: false }
     }
 
     fn session(&mut self, access: SysrootAccess) -> Result<Box<dyn Sysroot>, TransactionError> {

@@ -1,9 +1,9 @@
 //! Child processes that work on the host (`flameholder work`): start, cancel, read the result.
 
 use std::ffi::OsString;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::process::{Child, Command, Stdio};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -33,9 +33,17 @@ pub struct WorkCommand {
     pub is_in_cluster: bool,
 }
 
-/// Running work process, by its process ID.
+/// Running work process.
 #[derive(Debug, Clone, Default)]
-pub(in crate::daemon) struct WorkProcess(Arc<Mutex<Option<u32>>>);
+pub(in crate::daemon) struct WorkProcess(Arc<Mutex<ProcessState>>);
+
+#[derive(Debug, Default)]
+struct ProcessState {
+    /// Process ID; `None` before the process was started, and after its end.
+    pid: Option<u32>,
+    /// True if the process is to end as soon as it is there.
+    is_cancelled: bool,
+}
 
 impl WorkProcess {
     /// Terminate the work process. The next one recovers the change that it interrupts.
@@ -46,15 +54,20 @@ impl WorkProcess {
     /// Terminate the work process, or kill it.
     pub(in crate::daemon) fn end(&self, kills: bool) {
         let signal = if kills { Signal::SIGKILL } else { Signal::SIGTERM };
-        let pid = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(pid) = pid.and_then(|pid| i32::try_from(pid).ok())
+        let mut state = self.state();
+        state.is_cancelled = true;
+        if let Some(pid) = state.pid.and_then(|pid| i32::try_from(pid).ok())
             && let Err(error) = kill(Pid::from_raw(pid), signal)
         {
             log::warn!("cannot terminate the work process {pid}: {error}", error = chain(&error));
         }
     }
 
-    /// Run a job in a work process, and send its result to `done`. Fails if there is no thread for it.
+    fn state(&self) -> MutexGuard<'_, ProcessState> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Run a job in a work process, and send its progress and its result to `done`. Fails if there is no thread for it.
     pub(in crate::daemon) fn begin(
         &self,
         workshop: &WorkCommand,
@@ -62,9 +75,11 @@ impl WorkProcess {
         delivery: Option<Arc<FetchedConfig>>,
         done: UnboundedSender<WorkResult>,
     ) -> Result<(), DaemonProblem> {
+        *self.state() = ProcessState::default();
         let (workshop, at_work) = (workshop.clone(), self.clone());
         let waits = move || {
-            let finished = at_work.perform(&workshop, job, delivery).unwrap_or_else(|error| {
+            let report = |progress| drop(done.send(progress));
+            let finished = at_work.perform(&workshop, job, delivery, &report).unwrap_or_else(|error| {
                 WorkResult::of(DaemonEvent::Failed(DaemonProblem {
                     class: ProblemClass::Transient,
                     reason: format!(
@@ -87,23 +102,26 @@ impl WorkProcess {
         workshop: &WorkCommand,
         job: WorkJob,
         delivery: Option<Arc<FetchedConfig>>,
+        report: &dyn Fn(WorkResult),
     ) -> io::Result<WorkResult> {
         let mut child = Command::new(PROGRAM)
             .args(&workshop.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(child.id());
-        let answer = exchange(&mut child, workshop, job, delivery.as_deref());
+        {
+            let mut state = self.state();
+            state.pid = Some(child.id());
+            if state.is_cancelled {
+                child.kill()?;
+            }
+        }
+        let answer = exchange(&mut child, workshop, job, delivery.as_deref(), report);
         drop(delivery);
         // From here on the kernel may give the process ID to another process.
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        self.state().pid = None;
         let ended = child.wait()?;
-        let answer = answer?;
-        if answer.is_empty() {
-            return Err(io::Error::other(ended.to_string()));
-        }
-        Ok(serde_json::from_slice(&answer)?)
+        answer?.ok_or_else(|| io::Error::other(ended.to_string()))
     }
 }
 
@@ -112,7 +130,8 @@ fn exchange(
     workshop: &WorkCommand,
     job: WorkJob,
     delivery: Option<&FetchedConfig>,
-) -> io::Result<Vec<u8>> {
+    report: &dyn Fn(WorkResult),
+) -> io::Result<Option<WorkResult>> {
     let nothing = FetchedConfig::default();
     let delivery = delivery.unwrap_or(&nothing);
     let order = WorkRequest {
@@ -133,9 +152,15 @@ fn exchange(
             log::debug!("the work process does not read its request: {error}", error = chain(&error));
         }
     }
-    let mut written = Vec::new();
-    if let Some(output) = &mut child.stdout {
-        output.read_to_end(&mut written)?;
+    let mut result = None;
+    let Some(output) = &mut child.stdout else { return Ok(None) };
+    for line in BufReader::new(output).split(b'\n') {
+        let written: WorkResult = serde_json::from_slice(&line?)?;
+        if written.is_progress {
+            report(written);
+        } else {
+            result = Some(written);
+        }
     }
-    Ok(written)
+    Ok(result)
 }

@@ -14,11 +14,14 @@ use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::transaction::plan::drift::DriftReport;
 use crate::transaction::plan::host_origin::HostOrigin;
 
-/// Result of a job, written to standard output as one JSON document.
+/// Result of a job, or a report before it, written to standard output as one line of JSON.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::daemon) struct WorkResult {
     pub(in crate::daemon) event: DaemonEvent,
     pub(in crate::daemon) findings: JobFindings,
+    /// True for a report of a job that goes on.
+    #[serde(default)]
+    pub(in crate::daemon) is_progress: bool,
 }
 
 /// Findings of a job for the daemon's watches and metrics.
@@ -41,7 +44,12 @@ pub(in crate::daemon) struct JobFindings {
 impl WorkResult {
     /// Result with nothing but an event.
     pub(in crate::daemon) fn of(event: DaemonEvent) -> Self {
-        Self { event, findings: JobFindings::default() }
+        Self { event, findings: JobFindings::default(), is_progress: false }
+    }
+
+    /// Report of a job that goes on.
+    pub(in crate::daemon) fn of_progress(event: DaemonEvent) -> Self {
+        Self { is_progress: true, ..Self::of(event) }
     }
 }
 

@@ -62,7 +62,7 @@ impl UpdateMetrics {
         }
     }
 
-    pub(super) fn record_work(&self, WorkResult { event, findings }: &WorkResult) {
+    pub(super) fn record_work(&self, WorkResult { event, findings, .. }: &WorkResult) {
         self.image_bytes.inc_by(findings.image_bytes);
         if !findings.boot_check.is_empty() {
             self.boot_check.clear();
@@ -110,7 +110,7 @@ mod tests {
     fn observe(metrics: &UpdateMetrics, boot_check: BootCheckState, boot_check_left: Option<u64>) {
         let event = DaemonEvent::Observed(HostObservation { boot_check, ..HostObservation::default() });
         let findings = JobFindings { boot_check_left, ..JobFindings::default() };
-        metrics.record_work(&WorkResult { event, findings });
+        metrics.record_work(&WorkResult { findings, ..WorkResult::of(event) });
     }
 
     fn series(registry: &Registry, name: &str) -> Vec<String> {

@@ -122,7 +122,7 @@ impl PinnedImageSource {
             ClusterError::Denied(_) => retry.fail_until(RetryClass::Repair, error),
             _ => retry.fail(error),
         }
-        if error.has_no_answer() {
+        if error.is_about_the_connection() {
             self.cluster.reader.forget_client();
         }
         self.warn_once(format!("pinned image sets of the cluster cannot be read: {error}"));

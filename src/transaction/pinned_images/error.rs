@@ -22,9 +22,23 @@ pub enum PinError {
     )]
     NoSpace { images: usize, place: String, needed: u64, free: u64, reserve: u64 },
     /// The container runtime failed.
-    #[error("the container runtime failed")]
+    #[error(transparent)]
     Runtime(#[from] CriError),
     /// Memory or a descriptor is missing.
     #[error("pulling images")]
     Start(#[source] std::io::Error),
+}
+
+impl PinError {
+    /// Return true if another attempt at once to pull the same image may succeed.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        !self.is_about_space() && !matches!(self, Self::Runtime(CriError::TimedOut(_)))
+    }
+
+    /// Return true if the disk has no space for more images: another pull would fail too.
+    #[must_use]
+    pub fn is_about_space(&self) -> bool {
+        matches!(self, Self::NoSpace { .. } | Self::Runtime(CriError::NoSpace(_)))
+    }
 }

@@ -57,8 +57,8 @@ struct RuntimeState {
     /// User that the registry of each image asks for.
     users: BTreeMap<String, String>,
     pulls: Vec<AskedPull>,
-    /// Pulls that wait.
-    waiting: usize,
+    /// Images whose pulls wait.
+    waiting: BTreeSet<String>,
     /// Largest number of pulls at the same time.
     most: usize,
 }
@@ -130,13 +130,22 @@ impl CriServer {
         self.shared.state.lock().unwrap().most
     }
 
-    /// Wait until so many pulls wait.
+    /// Wait until the pulls of so many images wait.
     pub fn wait_for_held(&self, number: usize) {
+        self.wait_until(|waiting| waiting.len() == number);
+    }
+
+    /// Wait until the pull of this image waits, and no other.
+    pub fn wait_for_held_alone(&self, image: &str) {
+        self.wait_until(|waiting| waiting.len() == 1 && waiting.contains(image));
+    }
+
+    fn wait_until(&self, is_so: impl Fn(&BTreeSet<String>) -> bool) {
         let began = Instant::now();
         let mut state = self.shared.state.lock().unwrap();
-        while state.waiting != number {
+        while !is_so(&state.waiting) {
             let left = LONGEST_WAIT.saturating_sub(began.elapsed());
-            assert!(!left.is_zero(), "{} pulls wait, not {number}: {:?}", state.waiting, state.pulls);
+            assert!(!left.is_zero(), "{:?} wait of {:?}", state.waiting, state.pulls);
             state = self.shared.changed.wait_timeout(state, left).unwrap().0;
         }
     }
@@ -146,20 +155,20 @@ struct ImageRuntime(Arc<Shared>);
 
 impl ImageRuntime {
     /// Count a pull as one that waits, until the result is dropped.
-    fn waiting(&self) -> Waiting {
+    fn waiting(&self, image: &str) -> WaitingPull {
         let mut state = self.0.state.lock().unwrap();
-        state.waiting += 1;
-        state.most = state.most.max(state.waiting);
+        state.waiting.insert(image.to_owned());
+        state.most = state.most.max(state.waiting.len());
         self.0.changed.notify_all();
-        Waiting(self.0.clone())
+        WaitingPull(self.0.clone(), image.to_owned())
     }
 }
 
-struct Waiting(Arc<Shared>);
+struct WaitingPull(Arc<Shared>, String);
 
-impl Drop for Waiting {
+impl Drop for WaitingPull {
     fn drop(&mut self) {
-        self.0.state.lock().unwrap().waiting -= 1;
+        self.0.state.lock().unwrap().waiting.remove(&self.1);
         self.0.changed.notify_all();
     }
 }
@@ -195,7 +204,7 @@ impl ImageService for ImageRuntime {
         let username = request.auth.map(|auth| auth.username);
         let pull = AskedPull { image: image.clone(), username: username.clone() };
         self.0.state.lock().unwrap().pulls.push(pull);
-        let waiting = self.waiting();
+        let waiting = self.waiting(&image);
         self.0.holds.subscribe().wait_for(|holds| !holds).await.unwrap();
         drop(waiting);
         let mut state = self.0.state.lock().unwrap();

@@ -70,7 +70,7 @@ pub struct Lifecycle {
     pub trust: Option<TrustVersion>,
     /// Failure to apply newer trust material. Updates go on nevertheless.
     pub trust_failure: Option<TrustFailure>,
-    /// State of the pinned image sets; `None` while the cluster has none for this node. Updates do not depend on it.
+    /// State of the pinned image sets; `None` until the source named them. Updates do not depend on it.
     pub pins: Option<PinState>,
 }
 

@@ -45,6 +45,9 @@ impl ImageSetEntry {
         };
         if set.is_pinned {
             entry.current_generation = Some(generation);
+        } else if entry.current_generation == Some(generation) {
+            // Of a deleted set of the same name, or its images are there no longer.
+            entry.current_generation = None;
         }
         if let Some(failure) = &set.failure {
             entry.last_failed_generation = Some(generation);
@@ -82,6 +85,7 @@ mod tests {
         assert_eq!(serde_json::to_string(&pulling).unwrap(), r#"[{"name":"release","desiredGeneration":1}]"#);
         let pinned = updated_entries(&pulling, &set(1, true, None));
         assert_eq!(pinned[0].current_generation, Some(1));
+        assert_eq!(updated_entries(&pinned, &set(1, false, None)), pulling, "images are there no longer");
         let failed = updated_entries(&pinned, &set(2, false, Some("no route")));
         let expected = r#"[{"name":"release","currentGeneration":1,"desiredGeneration":2,"lastFailedGeneration":2,"lastFailedGenerationError":"no route"}]"#;
         assert_eq!(serde_json::to_string(&failed).unwrap(), expected);
