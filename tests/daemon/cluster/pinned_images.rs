@@ -46,23 +46,29 @@ fn done(host: &Host, cluster: &Cluster) -> (Agent, FakeSystemd) {
     (agent, systemd)
 }
 
-/// Wait until the node's object has this condition, and return its message.
-fn wait_for_condition(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> String {
+/// Wait until the status of the node's object has what `find` finds in it.
+fn wait_for_status<T>(cluster: &Cluster, find: impl Fn(&Value) -> Option<T>) -> T {
     let began = Instant::now();
     loop {
         let requests = cluster.proxy.log().requests.len();
-        let object = cluster.node_object();
-        let conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let found = conditions.iter().find(|condition| {
-            [&condition["type"], &condition["status"], &condition["reason"]] == [kind, status, reason]
-        });
-        if let Some(condition) = found {
-            return condition["message"].as_str().unwrap().to_owned();
+        let status = &cluster.node_object()["status"];
+        if let Some(found) = find(status) {
+            return found;
         }
-        assert!(began.elapsed() < LONGEST_WAIT, "no {kind}={status} ({reason}) in {conditions:#?}");
+        assert!(began.elapsed() < LONGEST_WAIT, "{status:#}");
         // The next request of the node.
         cluster.proxy.wait(LONGEST_WAIT, |log| log.requests.len() > requests);
     }
+}
+
+/// Wait until the node's object has this condition, and return its message.
+fn wait_for_condition(cluster: &Cluster, kind: &str, status: &str, reason: &str) -> String {
+    wait_for_status(cluster, |found| {
+        let found = found["conditions"].as_array()?.iter().find(|condition| {
+            [&condition["type"], &condition["status"], &condition["reason"]] == [kind, status, reason]
+        });
+        Some(found?["message"].as_str()?.to_owned())
+    })
 }
 
 pub(crate) fn wait_until_pinned(cluster: &Cluster) -> String {
@@ -107,11 +113,10 @@ fn images_are_pulled_pinned_and_reported_until_their_set_is_gone() {
 
     // Only the difference is pulled.
     let generation = cluster.pin_images("worker", "release", &[&two, &three]);
-    wait_for_condition(&cluster, "PinnedImageSetsProgressing", "True", "ImagePrefetch");
-    wait_until_pinned(&cluster);
+    let current = |status: &Value| status["pinnedImageSets"][0]["currentGeneration"].as_i64();
+    wait_for_status(&cluster, |status| (current(status) == Some(generation)).then_some(()));
     assert_eq!(host.read_etc(DROP_IN).unwrap(), drop_in(&[two.clone(), three.clone()]));
     assert_eq!(cri.pulls().len(), 3);
-    assert_eq!(entries(&cluster)[0]["currentGeneration"], json!(generation));
 
     cluster.unpin_images("worker", "release");
     let began = Instant::now();
