@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams};
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value, json};
 
 use crate::cluster::{ClusterClient, ClusterError, GROUP, ObservedNode, with_timeout};
@@ -46,6 +47,8 @@ pub struct NodeStatus {
     /// Desired config.
     pub desired: Option<NodeConfig>,
     pub image_sets: Vec<ImageSetEntry>,
+    /// True if it lists irreconcilable changes.
+    pub has_irreconcilable: bool,
     observed: i64,
 }
 
@@ -66,6 +69,7 @@ struct Status {
     config_version: Versions,
     config_image: Option<Images>,
     pinned_image_sets: Vec<ImageSetEntry>,
+    irreconcilable_changes: Vec<IgnoredAny>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -104,6 +108,7 @@ impl NodeStatus {
             current: NodeConfig::of(names.current, images.current_image),
             desired: NodeConfig::of(names.desired, images.desired_image),
             image_sets: status.pinned_image_sets,
+            has_irreconcilable: !status.irreconcilable_changes.is_empty(),
             observed: status.observed_generation,
         }
     }

@@ -13,6 +13,7 @@ mod trust;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -30,6 +31,7 @@ use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
 use crate::core::daemon::node::annotations::NodeAnnotations;
+use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::source::{FetchFailure, FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
 /// Shortest time between two attempts to write conditions that the MachineConfigNode did not accept.
@@ -58,6 +60,8 @@ pub struct KubeSource {
     /// State of the daemon as last published, with the number and time of that view.
     published: Lifecycle,
     published_at: Option<(u64, Instant)>,
+    /// Irreconcilable changes of that view.
+    irreconcilable: Arc<[IrreconcilableChange]>,
     publisher: NodePublisher,
     /// Labels of the Node, for those parts that depend on its pools.
     labels: Sender<NodeLabels>,
@@ -96,6 +100,7 @@ impl KubeSource {
             views: VecDeque::new(),
             published: Lifecycle::default(),
             published_at: None,
+            irreconcilable: Arc::default(),
             labels: Sender::default(),
         }
     }
@@ -237,7 +242,7 @@ impl KubeSource {
             self.views.push_back(LifecycleView {
                 number,
                 lifecycle: self.published.clone(),
-                irreconcilable: self.publisher.irreconcilable(),
+                irreconcilable: self.irreconcilable.clone(),
             });
         }
     }
@@ -303,6 +308,7 @@ impl KubeSource {
                     initial_annotations::retire();
                 }
                 self.published = view.lifecycle;
+                self.irreconcilable = view.irreconcilable;
                 self.published_at = Some((view.number, Instant::now()));
                 if self.node.as_ref().is_none_or(|seen| seen.version < node.version) {
                     (self.node, self.written) = (Some(node), Some(Instant::now()));

@@ -22,8 +22,8 @@ pub(super) struct NodePublisher {
     status: Option<NodeStatus>,
     /// Reason why the newest conditions are not written, as it was logged.
     unwritten: Option<String>,
-    /// Irreconcilable changes that were last written, or that the cluster did not take.
-    irreconcilable: Arc<[IrreconcilableChange]>,
+    /// Irreconcilable changes that were last written, or that the cluster did not take; `None` while it may have others.
+    irreconcilable: Option<Arc<[IrreconcilableChange]>>,
 }
 
 /// Published view, and the Node that the API server returned.
@@ -36,7 +36,7 @@ pub(super) struct PublishOutcome {
 
 impl NodePublisher {
     pub(super) fn new(cluster: ClusterClient) -> Self {
-        Self { cluster, status: None, unwritten: None, irreconcilable: Arc::default() }
+        Self { cluster, status: None, unwritten: None, irreconcilable: None }
     }
 
     /// Forget the known status.
@@ -47,10 +47,6 @@ impl NodePublisher {
     /// Return true if the newest conditions are not written: the MachineConfigNode is missing or rejects them.
     pub(super) fn is_behind(&self) -> bool {
         self.unwritten.is_some()
-    }
-
-    pub(super) fn irreconcilable(&self) -> Arc<[IrreconcilableChange]> {
-        self.irreconcilable.clone()
     }
 
     pub(super) async fn publish(
@@ -95,20 +91,29 @@ impl NodePublisher {
     /// Write the irreconcilable changes to the MachineConfigNode if they are others than before. Clusters whose objects
     /// have no field for them drop them.
     async fn publish_irreconcilable(&mut self, changes: &Arc<[IrreconcilableChange]>) {
-        if self.status.is_none() || *self.irreconcilable == **changes {
+        let Some(status) = &self.status else { return };
+        let is_written = match &self.irreconcilable {
+            Some(written) => **written == **changes,
+            None => changes.is_empty() && !status.has_irreconcilable,
+        };
+        if is_written {
             return;
         }
+        self.irreconcilable = Some(changes.clone());
         match self.cluster.report_irreconcilable(changes).await {
             Ok(status) => self.status = Some(status),
             Err(error) => {
                 self.status = None;
+                // What the server rejects once it rejects again.
+                if !matches!(error, ClusterError::Denied(_) | ClusterError::Refused(_)) {
+                    self.irreconcilable = None;
+                }
                 log::warn!(
                     "cannot write the irreconcilable changes to the MachineConfigNode: {}",
                     chain(&error)
                 );
             }
         }
-        self.irreconcilable = changes.clone();
     }
 
     async fn publish_conditions(

@@ -168,3 +168,14 @@ fn overridden_changes_are_let_through_and_reported() {
     cluster.wait_for_write("irreconcilableChanges: 0");
     assert_eq!(written(), Value::Null);
 }
+
+#[test]
+fn irreconcilable_changes_of_an_earlier_daemon_are_removed() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    let entry = json!({"fieldPath": "spec.config.storage.disks", "diff": "added"});
+    cluster.patch_node_status(&json!({"irreconcilableChanges": [entry]}));
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("irreconcilableChanges: 0");
+    assert_eq!(cluster.node_object()["status"]["irreconcilableChanges"], Value::Null);
+}

@@ -48,6 +48,13 @@ impl Cluster {
         self.runtime.block_on(self.node_objects().patch(NODE, &PatchParams::default(), &patch)).unwrap();
     }
 
+    /// Change the object's status by a merge patch.
+    pub fn patch_node_status(&self, status: &Value) {
+        let patch = Patch::Merge(json!({"status": status}));
+        let api = self.node_objects();
+        self.runtime.block_on(api.patch_status(NODE, &PatchParams::default(), &patch)).unwrap();
+    }
+
     /// Create a pool of the nodes with this role.
     pub fn create_pool(&self, role: &str) {
         let pool = json!({
