@@ -5,7 +5,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use crate::core::values::paths::MERGED_PULL_SECRET;
+use crate::core::values::paths::{KUBELET_PULL_SECRET, MERGED_PULL_SECRET};
 use crate::os::{OsError, RedactedCause};
 
 /// Path that libostree reads first. Below `/run`: gone after a reboot.
@@ -15,7 +15,7 @@ const NEW: &str = "/run/ostree/.auth.json.flameholder";
 const OWN: [&str; 2] = ["/etc/ostree/auth.json", "/usr/lib/ostree/auth.json"];
 /// Paths of the cluster's pull secret: the one merged with the internal registry's credentials, or else the
 /// kubelet's. The order is that of the MCD.
-const CLUSTER: [&str; 2] = [MERGED_PULL_SECRET, "/var/lib/kubelet/config.json"];
+const CLUSTER: [&str; 2] = [MERGED_PULL_SECRET, KUBELET_PULL_SECRET];
 
 /// Return the path of the cluster's pull secret, unless the host has a pull secret of its own for OS images.
 #[must_use]

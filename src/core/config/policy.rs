@@ -5,6 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::KUBELET_PULL_SECRET;
 
 /// One action after a change; the change counts as applied when all of them are done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -46,7 +47,6 @@ pub const REGISTRIES: &str = "/etc/containers/registries.conf";
 const CA_TRUST: &str = "coreos-update-ca-trust.service";
 const KUBELET: &str = "kubelet.service";
 const REGISTRY_MIRROR: &str = "iri-registry.service";
-const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 const GPG_KEY: &str = "/etc/machine-config-daemon/no-reboot/containers-gpg.pub";
 const SIGNATURE_POLICY: &str = "/etc/containers/policy.json";
 const SIGNATURE_SOURCES: &str = "/etc/containers/registries.d";
@@ -94,7 +94,7 @@ impl Default for DisruptionPolicy {
         let reread_and_restart = |unit| [vec![DisruptionAction::DaemonReload], restart(&[unit])].concat();
         let mut policy = Self { keys: none(), ..Self::empty() };
         for (path, actions) in [
-            (PULL_SECRET, none()),
+            (KUBELET_PULL_SECRET, none()),
             ("/etc/nmstate/openshift", none()),
             (GPG_KEY, reload_runtime()),
             (SIGNATURE_POLICY, reload_runtime()),
@@ -126,7 +126,7 @@ impl DisruptionPolicy {
         let reload = || vec![DisruptionAction::Reload(CONTAINER_RUNTIME.to_owned())];
         let rules = [
             ("/etc/kubernetes/kubelet-ca.crt", Cover::Within, vec![DisruptionAction::None]),
-            (PULL_SECRET, Cover::Within, vec![DisruptionAction::None]),
+            (KUBELET_PULL_SECRET, Cover::Within, vec![DisruptionAction::None]),
             ("/etc/nmstate/openshift", Cover::Children, vec![DisruptionAction::None]),
             (REGISTRIES, Cover::Within, vec![DisruptionAction::Special]),
             (GPG_KEY, Cover::Within, reload()),

@@ -22,7 +22,7 @@ pub struct PinState {
     pub failed: usize,
     /// True if all are on the node, and the container runtime keeps them.
     pub is_pinned: bool,
-    /// Reason why the last attempt failed, and the way out; there will be another one.
+    /// Reason why the last attempt failed; there will be another one.
     pub failure: Option<String>,
 }
 
@@ -57,7 +57,7 @@ impl PinState {
         };
         let failure = failures.values().next().map(|first| match failures.len() {
             1 => first.clone(),
-            number => format!("{first}; so do {} more images", number - 1),
+            number => format!("{first}; {} more failed", number - 1),
         });
         Self {
             sets: sets.sets.iter().map(state).collect(),

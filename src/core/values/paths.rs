@@ -34,6 +34,9 @@ pub const KUBECONFIG: &str = "/etc/kubernetes/kubeconfig";
 /// Kubeconfig of the kubelet after it joined.
 pub const KUBELET_KUBECONFIG: &str = "/var/lib/kubelet/kubeconfig";
 
+/// Pull secret of the kubelet and of the container runtime.
+pub const KUBELET_PULL_SECRET: &str = "/var/lib/kubelet/config.json";
+
 /// Certificates by which the kubelet recognises its clients.
 pub const KUBELET_CA: &str = "/etc/kubernetes/kubelet-ca.crt";
 

@@ -1,4 +1,5 @@
-//! Jobs: work on the host in processes of their own (`flameholder work`), one at a time, and their results.
+//! Jobs: work on the host in processes of their own (`flameholder work`), one at a time but for pulls of images,
+//! and their results.
 
 mod boot_check_state;
 mod force_file;

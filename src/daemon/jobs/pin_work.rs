@@ -15,14 +15,13 @@ use crate::core::pinned_images::image_sets::PinnedImageSets;
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::pinned_images::pull_space::{ImageSpace, LayerSizes, unpacked_bytes};
 use crate::core::values::causes::chain;
+use crate::core::values::paths::KUBELET_PULL_SECRET;
 use crate::core::values::refusal::RefusalList;
 use crate::cri::{CriClient, CriError, SOCKET, image_layers};
 use crate::host::{RunningHost, SystemdServices};
 use crate::transaction::pinned_images::PinError;
 use crate::transaction::{TransactionError, handover, pinned_images};
 
-/// Pull secret of the kubelet, which CRI-O uses as well.
-const PULL_SECRET: &str = "/var/lib/kubelet/config.json";
 /// Attempts to pull an image in one job (MCO's value).
 const ATTEMPTS: u32 = 5;
 /// Pause before the second attempt; it doubles with each further one.
@@ -154,7 +153,7 @@ async fn pull_image(cri: &CriClient, image: &str) -> Result<(), PinError> {
     let mut pause = FIRST_PAUSE;
     for attempt in 1.. {
         // The runtime finds its credentials itself, those of mirrors too, unless it was not told where.
-        let secret = (attempt > 1).then(|| std::fs::read(PULL_SECRET).ok()).flatten();
+        let secret = (attempt > 1).then(|| std::fs::read(KUBELET_PULL_SECRET).ok()).flatten();
         let credentials = secret.and_then(|secret| credentials::for_image(&secret, image));
         let pulled = async {
             let directory = cri.image_directory().await?;
@@ -181,7 +180,7 @@ async fn ensure_space(cri: &CriClient, missing: &BTreeSet<String>) -> Result<(),
     let directory = cri.image_directory().await?;
     let Some(space) = image_space(&directory) else { return Ok(()) };
     let sizes = stream::iter(missing)
-        .map(|image| async move { (image, image_layers(image, Path::new(PULL_SECRET)).await) });
+        .map(|image| async move { (image, image_layers(image, Path::new(KUBELET_PULL_SECRET)).await) });
     let mut sizes = sizes.buffer_unordered(SIZES_AT_ONCE);
     let mut layers = LayerSizes::new();
     let ends = tokio::time::Instant::now() + LONGEST_SIZES;

@@ -30,6 +30,28 @@ pub(super) type NodeLabels = Option<BTreeMap<String, String>>;
 
 type Watched<T> = BoxStream<'static, Result<Vec<T>, ClusterError>>;
 
+/// What a watch yields; `None` at its end.
+type SeenObjects<T> = Option<Result<Vec<T>, ClusterError>>;
+
+/// Take what a watch yields for what is known. Ends a watch that ended, or whose connection is lost.
+fn take<T>(
+    seen: SeenObjects<T>,
+    watch: &mut Option<Watched<T>>,
+    known: &mut Option<Vec<T>>,
+) -> Result<(), ClusterError> {
+    match seen {
+        Some(Ok(seen)) => *known = Some(seen),
+        Some(Err(error)) => {
+            if error.is_about_the_connection() {
+                *watch = None;
+            }
+            return Err(error);
+        }
+        None => *watch = None,
+    }
+    Ok(())
+}
+
 /// Watches pinned image sets until the daemon stops.
 pub(super) struct PinnedImageSource {
     cluster: ClusterClient,
@@ -64,32 +86,14 @@ impl PinnedImageSource {
                 self.failed(&error, &mut retry);
             }
             tokio::select! {
-                seen = next_of(sets.as_mut()), if retry.is_due() => match seen {
-                    Some(Ok(seen)) => {
-                        retry.succeed();
-                        self.sets = Some(seen);
-                    }
-                    Some(Err(error)) => {
-                        if error.is_about_the_connection() {
-                            sets = None;
-                        }
-                        self.failed(&error, &mut retry);
-                    }
-                    None => sets = None,
-                },
-                seen = next_of(pools.as_mut()), if retry.is_due() => match seen {
-                    Some(Ok(seen)) => {
-                        retry.succeed();
-                        self.pools = Some(seen);
-                    }
-                    Some(Err(error)) => {
-                        if error.is_about_the_connection() {
-                            pools = None;
-                        }
-                        self.failed(&error, &mut retry);
-                    }
-                    None => pools = None,
-                },
+                seen = next_of(sets.as_mut()), if retry.is_due() => {
+                    let taken = take(seen, &mut sets, &mut self.sets);
+                    self.seen(taken, &mut retry);
+                }
+                seen = next_of(pools.as_mut()), if retry.is_due() => {
+                    let taken = take(seen, &mut pools, &mut self.pools);
+                    self.seen(taken, &mut retry);
+                }
                 changed = self.labels.changed() => if changed.is_err() { return },
                 () = retry.wait() => {}
             }
@@ -113,6 +117,13 @@ impl PinnedImageSource {
             *pools = Some(self.cluster.watch_pools()?.boxed());
         }
         Ok(())
+    }
+
+    fn seen(&mut self, result: Result<(), ClusterError>, retry: &mut RetryTimer) {
+        match result {
+            Ok(()) => retry.succeed(),
+            Err(error) => self.failed(&error, retry),
+        }
     }
 
     fn failed(&mut self, error: &ClusterError, retry: &mut RetryTimer) {
