@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Child, Command};
 use std::time::Instant;
@@ -40,7 +41,9 @@ impl TlsTerminator {
             at("server.key"),
             at("authority.pem")
         );
-        let child = Command::new("socat").arg(listen).arg(format!("TCP:{to}")).spawn().unwrap();
+        // In a process group of its own, with the processes of its connections.
+        let mut socat = Command::new("socat");
+        let child = socat.arg(listen).arg(format!("TCP:{to}")).process_group(0).spawn().unwrap();
         let end = Instant::now() + LONGEST_WAIT;
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
             assert!(Instant::now() < end, "socat does not listen on port {port}");
@@ -51,7 +54,11 @@ impl TlsTerminator {
 
 impl Drop for TlsTerminator {
     fn drop(&mut self) {
-        drop(self.0.kill());
+        // With its connections: they would carry requests for as long as the other server answers.
+        let group = rustix::process::Pid::from_child(&self.0);
+        if let Err(error) = rustix::process::kill_process_group(group, rustix::process::Signal::KILL) {
+            eprintln!("socat is gone: {error}");
+        }
         drop(self.0.wait());
     }
 }
