@@ -95,12 +95,12 @@ impl Daemon {
 
     fn finish_lifecycle_work(&mut self, finished: WorkResult, watch: &mut HostWatch) {
         self.metrics.record_work(&finished);
+        if let Some(figures) = finished.findings.comparison {
+            self.repairs.record(figures.repaired, self.started.elapsed());
+        }
         if let Some(facts) = finished.findings.facts {
             if *self.irreconcilable != *facts.origin.irreconcilable_changes {
                 self.irreconcilable = facts.origin.irreconcilable_changes.clone().into();
-            }
-            if let Some(figures) = &facts.comparison {
-                self.repairs.record(figures.repaired.iter().cloned(), self.started.elapsed());
             }
             self.watch_managed(facts, watch);
         }
@@ -117,9 +117,11 @@ impl Daemon {
         self.begin_side_jobs();
     }
 
-    /// Return the time at which a path may be repaired again that was repaired too often.
+    /// Return the time at which a path may be repaired again that was repaired too often. While a verification runs, which
+    /// holds it back still, its end has to be waited for.
     pub(super) fn repair_due(&self) -> Option<Instant> {
-        self.repairs.due().map(|due| self.started + due)
+        let is_verifying = matches!(self.lifecycle.phase, DaemonPhase::Verifying);
+        self.repairs.due().filter(|_| !is_verifying).map(|due| self.started + due)
     }
 
     /// Verify the host, now that a path may be repaired again.

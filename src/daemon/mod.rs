@@ -295,7 +295,10 @@ impl Daemon {
                     let held_back = self.repairs.held_back(self.started.elapsed());
                     self.work(WorkJob::Verify { held_back });
                 }
-                DaemonCommand::Prepare(desired) => self.work_with(desired, WorkJob::Prepare),
+                DaemonCommand::Prepare(desired) => {
+                    let held_back = self.repairs.held_back(self.started.elapsed());
+                    self.work_with(desired, |desired| WorkJob::Prepare { desired, held_back });
+                }
                 DaemonCommand::Apply(desired) => self.work_with(desired, WorkJob::Apply),
                 DaemonCommand::Unlock(desired) => self.work(WorkJob::Unlock(desired)),
                 DaemonCommand::Reboot(desired) => {
@@ -323,7 +326,7 @@ impl Daemon {
         drop(self.commands.send(SourceCommand::Fetch(desired)));
     }
 
-    fn work_with(&mut self, desired: ConfigRef, job: fn(ConfigRef) -> WorkJob) {
+    fn work_with(&mut self, desired: ConfigRef, job: impl FnOnce(ConfigRef) -> WorkJob) {
         match &self.delivery {
             Some((delivered, _)) if *delivered == desired => self.work(job(desired)),
             _ => self.handle(DaemonEvent::Failed(DaemonProblem {
@@ -335,7 +338,7 @@ impl Daemon {
 
     fn work(&mut self, job: WorkJob) {
         let delivery = match job {
-            WorkJob::Prepare(_) | WorkJob::Apply(_) => {
+            WorkJob::Prepare { .. } | WorkJob::Apply(_) => {
                 self.delivery.as_ref().map(|(_, delivery)| delivery.clone())
             }
             _ => None,

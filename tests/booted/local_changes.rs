@@ -1,5 +1,7 @@
 //! Drift policy `merge` across updates with a reboot.
 
+use std::fs;
+
 use testbed::booted::config::{Config, full_config, unhealthy_config};
 use testbed::booted::host::{Host, confirmed_host};
 
@@ -40,6 +42,26 @@ fn local_changes_until_the_shutdown_are_in_the_next_generation() {
 }
 
 #[test]
+fn policy_until_the_reboot_keeps_the_update_away() {
+    let host = confirmed_host("zero");
+    host.update(&host.config(config("one", "server a\ndriftfile d\nlogdir l\n").json()), None);
+    fs::write(host.path("run/flameholder/config.d/10-drift.toml"), POLICY).unwrap();
+    host.write_etc(PATH, "server a\ndriftfile d\nlogdir l\nallow x\n");
+    let two = host.config(config("two", "server b\ndriftfile d\nlogdir l\n").json());
+    let refused = host.apply(&two, None);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("is not `merge` after the update"), "{refused:?}");
+    assert!(!host.is_staged());
+    // One that the new generation has holds after the reboot. The policies of the time of the shutdown count.
+    host.write_etc("flameholder/config.d/10-drift.toml", POLICY);
+    host.stage_update(&two, None);
+    host.write_etc("flameholder/config.d/10-drift.toml", "");
+    host.reboot();
+    assert_eq!(host.read_etc(PATH).as_deref(), Some("server b\ndriftfile d\nlogdir l\n"));
+    host.assert_no_drift();
+}
+
+#[test]
 fn rollback_is_not_kept_from_by_local_changes() {
     let host = host();
     host.update(&host.config(config("two", "server b\ndriftfile d\nlogdir l\n").json()), None);
@@ -62,7 +84,9 @@ fn boot_check_accepts_local_changes() {
     host.write_etc(PATH, "server a\nmine\n");
     host.update(&host.config(config("two", "server a\ndriftfile d\nlogdir l\n").json()), None);
     assert_eq!(host.read_etc(PATH).as_deref(), Some("server a\nmine\n"));
-    host.stage_update(&host.config(unhealthy_config("three").json()), None);
+    let three = unhealthy_config("three");
+    let three = three.file_with_mode("/etc/chrony.conf", 0o644, "server a\ndriftfile d\nlogdir l\n");
+    host.stage_update(&host.config(three.json()), None);
     host.reboot_unchecked();
     host.reboot_unchecked();
     assert_eq!(host.read_etc(PATH).as_deref(), Some("server a\nmine\n"));

@@ -91,6 +91,18 @@ fn path_that_is_changed_after_each_repair_is_left_after_the_fifth() {
 }
 
 #[test]
+fn update_that_becomes_desired_before_the_repair_repairs_first() {
+    let host = confirmed_host("one");
+    host.write_etc(SETTINGS, EVERYTHING);
+    host.write_etc("app/a.conf", "other");
+    set_desired_config(&host, full_config("two").json());
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("warn: repaired: /etc/app/a.conf");
+    agent.wait_for_line("ShuttingDown rendered-two");
+    assert_eq!(repairs(&host).len(), 1);
+}
+
+#[test]
 fn drift_while_the_daemon_was_down_is_repaired_at_its_start() {
     let host = confirmed_host("one");
     host.write_etc(SETTINGS, EVERYTHING);

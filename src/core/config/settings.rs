@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use toml::Spanned;
 
+use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::config::settings::image::ImageSettings;
 use crate::core::config::settings::limits::LimitSettings;
@@ -31,7 +32,10 @@ use crate::core::values::refusal::TextPlace;
 
 /// Directories of the fragments. A file in a later directory replaces one of the same name in an earlier.
 pub const FRAGMENT_DIRECTORIES: [&str; 3] =
-    ["/usr/lib/flameholder/config.d", "/run/flameholder/config.d", "/etc/flameholder/config.d"];
+    ["/usr/lib/flameholder/config.d", VOLATILE_FRAGMENTS, "/etc/flameholder/config.d"];
+
+/// Directory of the fragments that last until a reboot.
+pub const VOLATILE_FRAGMENTS: &str = "/run/flameholder/config.d";
 
 /// Suffix of a fragment's file name; other files are ignored.
 const FRAGMENT_SUFFIX: &str = ".toml";
@@ -66,7 +70,7 @@ pub enum DriftPolicy {
     /// List the path; `verify --repair` and the daemon restore it.
     Repair,
     /// List a file whose content differs, without effect on exit code and phase; an update merges the local changes with
-    /// the desired content. Below `/etc` only.
+    /// the desired content. Below `/etc` only, and neither units nor the agent's settings.
     Merge,
     /// List the path under a heading of its own, without effect on exit code and phase.
     Ignore,
@@ -104,11 +108,25 @@ impl DriftPolicies {
         let listed = listed.find_map(|path| self.paths.get(&path).copied());
         match listed.unwrap_or(self.default) {
             DriftPolicy::Ignore | DriftPolicy::Merge if is_of_the_record(path) => DriftPolicy::Report,
-            // Elsewhere, files are written at the boot of their generation, when no operator can resolve a conflict.
-            DriftPolicy::Merge if !path.is_within("/etc") => DriftPolicy::Report,
+            DriftPolicy::Merge if unmergeable(path).is_some() => DriftPolicy::Report,
             policy => policy,
         }
     }
+}
+
+/// Return the reason for which local changes at `path` are never merged, whatever the policy.
+fn unmergeable(path: &ManagedPath) -> Option<&'static str> {
+    // Elsewhere, files are written at the boot of their generation, when no operator can resolve a conflict.
+    if !path.is_within("/etc") {
+        return Some("is for paths below /etc");
+    }
+    // A merged unit would have other `[Install]` lines than the config, whose links are compared.
+    if path.is_within(UNIT_DIRECTORY) {
+        return Some("is not for units; a drop-in holds the local changes of a unit");
+    }
+    // Lines of both sides together can be a fragment that cannot be used.
+    let is_fragment_place = FRAGMENT_DIRECTORIES.iter().any(|directory| path.is_within(directory));
+    is_fragment_place.then_some("is not for the agent's settings; a further fragment holds the local ones")
 }
 
 fn is_of_the_record(path: &ManagedPath) -> bool {
@@ -194,10 +212,12 @@ impl Fragment {
             .map_err(|error| (error.span().unwrap_or_default(), error.message().replace('\n', ", ")))?;
         let mut seen = BTreeSet::new();
         for item in &fragment.drift.path {
-            if item.policy == DriftPolicy::Merge && !item.path.get_ref().is_within("/etc") {
-                let reason =
-                    format!("the policy `merge` is for paths below /etc, not for {}", item.path.get_ref());
-                return Err((item.path.span(), reason));
+            let merged = Some(item.path.get_ref()).filter(|_| item.policy == DriftPolicy::Merge);
+            if let Some(reason) = merged.and_then(unmergeable) {
+                return Err((
+                    item.path.span(),
+                    format!("{}: the policy `merge` {reason}", item.path.get_ref()),
+                ));
             }
             if !seen.insert(item.path.get_ref()) {
                 let reason = format!("duplicate path {}; list it once per file", item.path.get_ref());

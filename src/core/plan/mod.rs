@@ -186,10 +186,12 @@ impl Plan {
         self.current.is_none() || !self.diff.is_empty()
     }
 
-    /// Return true if a path is obstructed, regardless of other reasons against applying the plan.
+    /// Return true if a path is obstructed, or has local changes that contradict the desired config, regardless of other
+    /// reasons against applying the plan.
     #[must_use]
     pub fn is_obstructed(&self) -> bool {
-        self.tree.as_ref().is_some_and(|tree| !tree.steps.obstructions.is_empty())
+        let tree = self.tree.as_ref();
+        tree.is_some_and(|tree| !tree.steps.obstructions.is_empty() || !tree.merges.conflicts.is_empty())
     }
 
     /// Give the files whose local changes contradict the desired config their desired contents, where `is_overruled`, and

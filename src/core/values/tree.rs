@@ -294,6 +294,17 @@ impl FileEntry {
         }
     }
 
+    /// Compare mode, owner and extended attributes of a file, whatever its content; `None` if they agree.
+    #[must_use]
+    pub fn attribute_drift(&self, node: &PathState) -> Option<DriftKind> {
+        match (self, node) {
+            (Self::File { attributes, .. }, PathState::File { attributes: found, extended, .. }) => {
+                attributes.drift(found, extended)
+            }
+            _ => None,
+        }
+    }
+
     /// True if the entry occupies its path itself, so that no other entry can lie below it.
     #[must_use]
     pub fn is_leaf(&self) -> bool {

@@ -2,6 +2,7 @@
 //! and their results.
 
 mod boot_check_state;
+mod drift_work;
 mod force_file;
 pub(super) mod generation_figures;
 pub(super) mod job_deadline;

@@ -23,9 +23,10 @@ use crate::core::values::causes::first_of;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
 use crate::daemon::jobs::boot_check_state::unconfirmed_state;
+use crate::daemon::jobs::drift_work::{compare_and_repair, ensure_no_drift};
 use crate::daemon::jobs::force_file::{is_forced, remove_force_file};
 use crate::daemon::jobs::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
-use crate::daemon::jobs::work_result::{ComparisonFigures, HostFacts, JobFindings, WorkResult};
+use crate::daemon::jobs::work_result::{HostFacts, JobFindings, WorkResult};
 use crate::daemon::jobs::{pin_work, problem, reboot_attempt, trust_work};
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
@@ -40,7 +41,6 @@ use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::repair::repair_running;
 use crate::transaction::update::{running_host, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError, handover};
 
@@ -51,7 +51,11 @@ pub(super) const NAMED: usize = 5;
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(in crate::daemon) enum WorkJob {
     Observe,
-    Prepare(ConfigRef),
+    Prepare {
+        desired: ConfigRef,
+        /// Drifted paths that are not repaired now.
+        held_back: BTreeSet<ManagedPath>,
+    },
     Apply(ConfigRef),
     Unlock(ConfigRef),
     Reboot {
@@ -148,8 +152,8 @@ impl WorkPorts<'_> {
                 }
                 Ok(DaemonEvent::Observed(observed))
             }
-            WorkJob::Prepare(desired) => {
-                self.prepare(&host, desired, delivery, &mut findings).map(DaemonEvent::Prepared)
+            WorkJob::Prepare { desired, held_back } => {
+                self.prepare(&host, desired, held_back, delivery, &mut findings).map(DaemonEvent::Prepared)
             }
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
@@ -158,7 +162,7 @@ impl WorkPorts<'_> {
                 let reason = pending_for(&host, target)?.reboot_reason();
                 reboot_attempt::reboot(reason, reboots.time_to_overrule(*waited, self.is_in_cluster))
             }
-            WorkJob::Verify { held_back } => self.verify(&host, held_back, &mut findings.facts),
+            WorkJob::Verify { held_back } => self.verify(&host, held_back, &mut findings),
             WorkJob::ApplyTrust(version) => {
                 trust_work::apply(&host, version.clone(), &delivery.document, self.profile)
             }
@@ -166,7 +170,7 @@ impl WorkPorts<'_> {
             WorkJob::PullImages => pin_work::pull(&host, &delivery.document, progress),
             WorkJob::PinImages => pin_work::pin(&host, &delivery.document),
         });
-        let is_os_work = matches!(job, WorkJob::Prepare(_) | WorkJob::Unlock(_));
+        let is_os_work = matches!(job, WorkJob::Prepare { .. } | WorkJob::Unlock(_));
         findings.is_os_failure = is_os_work && event.as_ref().is_err_and(problem::is_os_failure);
         let event = event.unwrap_or_else(|error| DaemonEvent::Failed(problem::problem_of(&error)));
         WorkResult { event, findings, is_progress: false }
@@ -215,6 +219,7 @@ impl WorkPorts<'_> {
         &mut self,
         host: &RunningHost,
         desired: &ConfigRef,
+        held_back: &BTreeSet<ManagedPath>,
         delivery: &ReceivedConfig,
         findings: &mut JobFindings,
     ) -> Result<RemainingWork, TransactionError> {
@@ -222,7 +227,7 @@ impl WorkPorts<'_> {
         let mut os = self.session(SysrootAccess::Stage)?;
         let is_forced = is_forced();
         if !is_forced {
-            ensure_no_drift(&mut *os, host)?;
+            ensure_no_drift(&mut *os, host, held_back, findings)?;
         }
         let purpose = if is_forced { UpdatePurpose::Forced } else { UpdatePurpose::Update };
         let image_bytes = &mut findings.image_bytes;
@@ -303,35 +308,20 @@ impl WorkPorts<'_> {
         &mut self,
         host: &RunningHost,
         held_back: &BTreeSet<ManagedPath>,
-        facts: &mut Option<HostFacts>,
+        findings: &mut JobFindings,
     ) -> Result<DaemonEvent, TransactionError> {
         running_host::unstage_leftover(&host.lock()?, &mut |access| self.session(access))?;
         let mut os = self.session(SysrootAccess::Read)?;
         let deployments = os.deployments()?;
         let booted = deployments.iter().find(|found| sysroot::is_booted(found, &host.booted));
-        *facts = Some(HostFacts {
+        findings.facts = Some(HostFacts {
             began: SystemTime::now(),
             managed: managed_paths(&CurrentState::load(&host.root)?),
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
             generations: own_generations(deployments, host),
             origin: HostOrigin::load(&host.root),
-            comparison: None,
         });
-        let mut verified = sysroot::verify_running(&mut *os, host)?;
-        if !verified.repairable().is_empty() {
-            verified = repair_running(&mut *os, &host.lock()?, &SystemdServices::system(), held_back)?;
-        }
-        for drift in &verified.repaired {
-            log::warn!("repaired: {drift}");
-        }
-        for found in &verified.findings {
-            if let Some(obstacle) = &found.obstacle {
-                log::warn!("not repaired: {}: {obstacle}", found.drift);
-            }
-        }
-        if let Some(facts) = facts {
-            facts.comparison = Some(ComparisonFigures::of(&verified));
-        }
+        let verified = compare_and_repair(&mut *os, host, held_back, findings)?;
         let blocking = verified.blocking();
         Ok(if blocking.is_empty() {
             if verified.has_drift() {
@@ -366,22 +356,6 @@ fn desired_configuration(host: &RunningHost, document: &[u8]) -> Result<DecodedC
     }
     let applied = CurrentState::load(&host.root)?.configuration;
     applied.ok_or_else(|| StateError::NoGeneration("/".to_owned()).into())
-}
-
-/// Refuse an update of a host with drift: the update would lose local changes of managed files.
-fn ensure_no_drift(os: &mut dyn Sysroot, host: &RunningHost) -> Result<(), TransactionError> {
-    match sysroot::verify_running(os, host) {
-        Ok(verified) if !verified.blocking().is_empty() => {
-            Err(UpdateError::LocalChanges(verified.blocking()).into())
-        }
-        // No generation yet, or a foreign deployment: no record to compare with. Settings that cannot be read may be
-        // mended by the update; the plan of it refuses them otherwise.
-        Ok(_)
-        | Err(TransactionError::State(
-            StateError::NoGeneration(_) | StateError::ForeignDeployment(_) | StateError::Settings(_),
-        )) => Ok(()),
-        Err(error) => Err(error),
-    }
 }
 
 /// Collect the managed paths of the current config, which the daemon watches.

@@ -37,6 +37,9 @@ pub(in crate::daemon) struct JobFindings {
     pub(in crate::daemon) staged: Option<GenerationFigures>,
     /// Bytes of OS images that were fetched.
     pub(in crate::daemon) image_bytes: u64,
+    /// Result of comparing the host with its record; `None` without a comparison, or if it failed.
+    #[serde(default)]
+    pub(in crate::daemon) comparison: Option<ComparisonFigures>,
     /// True if the job failed because the operating system could not be fetched, staged or unlocked.
     pub(in crate::daemon) is_os_failure: bool,
 }
@@ -66,8 +69,6 @@ pub(in crate::daemon) struct HostFacts {
     pub(in crate::daemon) generations: Vec<GenerationFigures>,
     /// Origin of the host.
     pub(in crate::daemon) origin: HostOrigin,
-    /// Result of the comparison; `None` if it failed.
-    pub(in crate::daemon) comparison: Option<ComparisonFigures>,
 }
 
 /// Result of comparing the host with its record, for the metrics.
@@ -75,7 +76,7 @@ pub(in crate::daemon) struct HostFacts {
 pub(in crate::daemon) struct ComparisonFigures {
     /// Number of drifted paths by their policy.
     pub(in crate::daemon) drift_paths: Vec<(DriftPolicy, usize)>,
-    /// Paths that were repaired.
+    /// Paths that were repaired, also those that changed again at once.
     pub(in crate::daemon) repaired: BTreeSet<ManagedPath>,
 }
 
@@ -83,8 +84,11 @@ impl ComparisonFigures {
     /// Figures of a comparison.
     pub(in crate::daemon) fn of(report: &DriftReport) -> Self {
         let policies = [DriftPolicy::Report, DriftPolicy::Repair, DriftPolicy::Merge, DriftPolicy::Ignore];
-        let number = |policy| report.findings.iter().filter(|found| found.policy == policy).count();
-        let repaired = report.repaired.iter().map(|drift| drift.path.clone()).collect();
-        Self { drift_paths: policies.map(|policy| (policy, number(policy))).into(), repaired }
+        let number = |policy| {
+            let found = report.findings.iter().filter(|found| found.policy == policy);
+            found.map(|found| &found.drift.path).collect::<BTreeSet<_>>().len()
+        };
+        let drift_paths = policies.map(|policy| (policy, number(policy))).into();
+        Self { drift_paths, repaired: report.restored.clone() }
     }
 }

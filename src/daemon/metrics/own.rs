@@ -199,13 +199,13 @@ impl OwnMetrics {
         if let Some(staged) = &findings.staged {
             self.set_generation(staged);
         }
+        if let Some(figures) = &findings.comparison {
+            self.record_comparison(figures);
+        }
         let Some(facts) = &findings.facts else { return };
         self.generation.clear();
         facts.generations.iter().for_each(|figures| self.set_generation(figures));
         self.set_origin(&facts.origin);
-        if let Some(figures) = &facts.comparison {
-            self.record_comparison(figures);
-        }
     }
 
     fn set_origin(&self, origin: &HostOrigin) {

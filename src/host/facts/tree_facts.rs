@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files::{AppendBases, ManagedFiles, UnknownOwner};
-use crate::core::config::settings::{DriftPolicies, DriftPolicy};
+use crate::core::config::settings::DriftPolicy;
 use crate::core::enablement::UnreadFiles;
-use crate::core::plan::drift::local_merge::{LocalContents, LocalMerges};
+use crate::core::plan::drift::local_merge::{LocalContents, LocalMerges, MOST_BYTES, MergePolicies};
 use crate::core::plan::facts::{ShadowFile, TreeFacts};
 use crate::core::plan::steps::{PriorChanges, VendorEntry};
 use crate::core::plan::unit_links;
@@ -60,7 +60,7 @@ pub struct FactsRequest<'a> {
     /// Part of the tree to inspect.
     pub reach: TreeScope,
     /// Policies by which local changes are merged into the desired config; `None` to compare with the config as it is.
-    pub merging: Option<&'a DriftPolicies>,
+    pub merging: Option<&'a MergePolicies>,
 }
 
 /// Collect the facts about all paths that either config manages.
@@ -111,8 +111,11 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let seen = tree_observation::look(root, [&facts.current, &facts.managed], &facts.desired, subject.prior)?;
     facts.observed.extend(seen.observed);
     (facts.below, facts.aliases) = (seen.below, seen.aliases);
-    let local = load_local_contents(root, &facts, subject)?;
-    facts.merges = LocalMerges::merge_into(&mut facts.desired, &facts.current, &local);
+    if let Some(policies) = subject.merging {
+        let local = load_local_contents(root, &facts, policies, subject.profile)?;
+        let (desired, current) = (&mut facts.desired, &facts.current);
+        facts.merges = LocalMerges::merge_into(desired, current, &local, &policies.after);
+    }
     facts.vendor = load_vendor(root, &facts)?;
     load_presets(root, &mut facts.unit_texts)?;
     look_up_units(root, &mut facts, subject)?;
@@ -123,19 +126,23 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
 fn load_local_contents(
     root: &Root,
     facts: &TreeFacts,
-    subject: FactsRequest<'_>,
+    policies: &MergePolicies,
+    profile: Profile,
 ) -> Result<LocalContents, HostError> {
     let mut local = LocalContents::default();
-    let Some(policies) = subject.merging else { return Ok(local) };
     for (path, entry) in &facts.current.entries {
         let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
-        if policies.of(path) == DriftPolicy::Merge
+        if policies.before.of(path) == DriftPolicy::Merge
             // Trust material of the cluster is newer than the config, and no local change.
-            && !subject.profile.keeps_local_content(path)
+            && !profile.keeps_local_content(path)
             && entry.drift(node, &facts.observed) == Some(DriftKind::Content)
-            && let Some(bytes) = root.read(path, limits::INFLATED_BYTES)?
         {
-            local.0.insert(path.clone(), bytes);
+            match root.read(path, MOST_BYTES) {
+                Ok(Some(bytes)) => drop(local.0.insert(path.clone(), Some(bytes))),
+                Ok(None) => {}
+                Err(HostError::TooLarge { .. }) => drop(local.0.insert(path.clone(), None)),
+                Err(error) => return Err(error),
+            }
         }
     }
     Ok(local)

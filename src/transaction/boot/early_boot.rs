@@ -229,7 +229,7 @@ fn write_missing_config(
         &PendingEntry::BootedWithoutConfig { boot_id: root.boot_id().to_owned() },
     )?;
     let current = CurrentState::load(root)?;
-    let finalize::EtcSteps { steps, labels } = finalize::etc_steps(root, &current, pending, root.boot_id())?;
+    let finalize::EtcSteps { steps, labels } = finalize::etc_steps(root, root, &current, pending)?;
     let before = current.record.as_ref().map(|record| &record.generation);
     apply_steps(root, [before, Some(pending.generation())], &steps, &labels)?;
     Ok(EarlyBootOutcome::ConfigWritten { generation: pending.generation().to_owned() })

@@ -2,8 +2,9 @@
 
 use std::ffi::OsStr;
 
+use super::tree_plan::{TreeChange, plan_tree_update};
 use super::writable_paths::UnwritablePath;
-use super::{layering, tree_plan, writable_paths};
+use super::{layering, writable_paths};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
 use crate::core::plan::drift::Drift;
@@ -199,21 +200,19 @@ fn plan_for_base(
     target: UpdateTarget<'_>,
 ) -> Result<(Plan, Option<RefusalList>), TransactionError> {
     let (profile, reach) = (target.profile, target.sysroot.scope());
-    let (mut plan, unresolved) =
-        match tree_plan::plan_tree_update(root, current, before, desired, profile, reach) {
-            Err(TransactionError::Plan(PlanError::Refused(refusals))) if has_image => {
-                (Plan::between(before, desired, profile).map_err(PlanError::from)?, Some(refusals))
-            }
-            plan => (plan?, None),
-        };
+    // The tree of the new deployment, whose own settings count, does not exist yet.
+    let merging = target.merge_policies(current, root, root)?;
+    let change = TreeChange { current, before, desired, profile, reach, merging: merging.as_ref() };
+    let (mut plan, unresolved) = match plan_tree_update(root, change) {
+        Err(TransactionError::Plan(PlanError::Refused(refusals))) if has_image => {
+            (Plan::between(before, desired, profile).map_err(PlanError::from)?, Some(refusals))
+        }
+        plan => (plan?, None),
+    };
     if reach == TreeScope::Everything {
         plan.leave_out_obstructed(|path| root.is_changed_by_users(path));
     }
-    let is_update = matches!(target.purpose, UpdatePurpose::Update);
-    let overruled = plan.overrule_conflicts(|path| !is_update || root.is_changed_by_users(path));
-    for path in overruled {
-        log::warn!("the local changes of {path} contradict the config that is applied, and are replaced");
-    }
+    target.overrule_conflicts(&mut plan, root);
     plan.apply_policy(target.policy, before, desired);
     Ok((plan, unresolved))
 }

@@ -22,6 +22,9 @@ use crate::transaction::state::error::StateError;
 use crate::transaction::state::interrupted::ensure_not_interrupted;
 use crate::transaction::state::settings::settings;
 
+/// Obstacle of kernel arguments.
+const NEEDS_REBOOT: &str = "a repair does not reboot; `flameholder apply` with the same config sets them";
+
 /// Result of a drift comparison.
 #[derive(Debug)]
 pub struct DriftReport {
@@ -31,6 +34,8 @@ pub struct DriftReport {
     pub findings: Vec<DriftFinding>,
     /// Drift that this run repaired.
     pub repaired: Vec<Drift>,
+    /// Paths that this run restored, also those that changed again before the comparison after it.
+    pub restored: BTreeSet<ManagedPath>,
     /// Kernel arguments that take effect with the next full reboot, since a soft reboot kept the kernel. No drift.
     pub skew: ArgumentSkew,
     policies: DriftPolicies,
@@ -67,17 +72,23 @@ impl DriftReport {
         })
     }
 
-    /// Return the drifted paths whose policy is `repair`.
+    /// Return the drifted paths whose policy is `repair`, and that a repair can restore.
     #[must_use]
     pub fn repairable(&self) -> BTreeSet<ManagedPath> {
         let findings = self.findings.iter().filter(|found| found.policy == DriftPolicy::Repair);
+        let findings = findings.filter(|found| found.drift.kind != DriftKind::KernelArguments);
         findings.map(|found| found.drift.path.clone()).collect()
     }
 
     /// Add the reasons for which paths were not repaired.
     pub(crate) fn add_obstacles(&mut self, obstacles: &BTreeMap<ManagedPath, String>) {
         for found in &mut self.findings {
-            found.obstacle = obstacles.get(&found.drift.path).cloned();
+            found.obstacle = match found.drift.kind {
+                DriftKind::KernelArguments => {
+                    (found.policy == DriftPolicy::Repair).then(|| NEEDS_REBOOT.to_owned())
+                }
+                _ => obstacles.get(&found.drift.path).cloned(),
+            };
         }
     }
 
@@ -137,6 +148,7 @@ pub(crate) fn find_drift(
         record: record.clone(),
         findings: Vec::new(),
         repaired: Vec::new(),
+        restored: BTreeSet::new(),
         skew: ArgumentSkew::default(),
         policies,
         recorded,

@@ -36,6 +36,11 @@ impl PlanError {
         }
     }
 
+    /// Fail if paths on the host prevent the plan.
+    pub(crate) fn ensure_paths_free(plan: &Plan) -> Result<(), Self> {
+        if plan.is_obstructed() { Self::ensure_unobstructed(plan) } else { Ok(()) }
+    }
+
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
             Self::Refused(_) | Self::Obstructed(_) | Self::EtcRefused(_) => RetryClass::Configuration,

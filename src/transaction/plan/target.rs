@@ -4,6 +4,8 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use crate::core::config::policy::DisruptionPolicy;
+use crate::core::plan::Plan;
+use crate::core::plan::drift::local_merge::MergePolicies;
 use crate::core::state::blocked::{BlockedTarget, DesiredImage};
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
@@ -11,7 +13,9 @@ use crate::host::facts::booted::{SYSROOT, open_deployment};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{HostError, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, PullProgress};
+use crate::transaction::TransactionError;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::settings;
 
 /// Everything that an update is asked for.
 #[derive(Debug, Clone, Copy)]
@@ -74,6 +78,29 @@ impl<'a> UpdateTarget<'a> {
     /// Return true if a new deployment is made even without a difference.
     pub(crate) fn always_reboots(self) -> bool {
         matches!(self.purpose, UpdatePurpose::Forced | UpdatePurpose::Rollback(_))
+    }
+
+    /// Load the policies by which local changes are merged, from the `running` tree and the one that is written to; `None`
+    /// where what Ignition created is taken over, which is no local change.
+    pub(crate) fn merge_policies(
+        self,
+        current: &CurrentState,
+        running: &Root,
+        next: &Root,
+    ) -> Result<Option<MergePolicies>, TransactionError> {
+        if self.starts_first_boot(current) {
+            return Ok(None);
+        }
+        settings::merge_policies(running, next, &self.desired.host).map(Some)
+    }
+
+    /// Have local changes that contradict the config replaced where no operator is there to decide, or where users other
+    /// than root can make them.
+    pub(crate) fn overrule_conflicts(self, plan: &mut Plan, root: &Root) {
+        let is_update = matches!(self.purpose, UpdatePurpose::Update);
+        for path in plan.overrule_conflicts(|path| !is_update || root.is_changed_by_users(path)) {
+            log::warn!("the local changes of {path} contradict the config that is applied, and are replaced");
+        }
     }
 
     /// Return true for a first boot before any generation was recorded.

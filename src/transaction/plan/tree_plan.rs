@@ -1,6 +1,7 @@
 //! Plan of the changes of one tree.
 
 use crate::core::config::host_config::HostConfig;
+use crate::core::plan::drift::local_merge::MergePolicies;
 use crate::core::plan::tree_plan::TreePlanRequest;
 use crate::core::plan::{Plan, tree_plan};
 use crate::core::values::profile::Profile;
@@ -10,20 +11,24 @@ use crate::host::facts::{boot, tree_facts};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::settings::settings_or_default;
 
-/// Plan the change from `before` to `desired` on the tree at `root`. `before` is usually the recorded
-/// config; `plan --current` passes another one.
-pub(crate) fn plan_tree_update(
-    root: &Root,
-    current: &CurrentState,
-    before: Option<&HostConfig>,
-    desired: &HostConfig,
-    profile: Profile,
-    reach: TreeScope,
-) -> Result<Plan, TransactionError> {
+/// Change of one tree.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TreeChange<'a> {
+    pub(crate) current: &'a CurrentState,
+    /// Config before the change: usually the recorded one; `plan --current` passes another one.
+    pub(crate) before: Option<&'a HostConfig>,
+    pub(crate) desired: &'a HostConfig,
+    pub(crate) profile: Profile,
+    pub(crate) reach: TreeScope,
+    /// Policies by which local changes are merged; `None` where none are.
+    pub(crate) merging: Option<&'a MergePolicies>,
+}
+
+/// Plan a change of the tree at `root`.
+pub(crate) fn plan_tree_update(root: &Root, change: TreeChange<'_>) -> Result<Plan, TransactionError> {
+    let TreeChange { current, before, desired, profile, reach, merging } = change;
     let mut plan = Plan::between(before, desired, profile).map_err(PlanError::from)?;
-    let policies = settings_or_default(root).drift;
     let (active, prior) = (current.differing_active_files(root, reach)?, current.prior_changes());
     let subject = FactsRequest {
         current: before,
@@ -33,7 +38,7 @@ pub(crate) fn plan_tree_update(
         applied_by: current.record.as_ref().map_or(profile, |record| record.profile),
         profile,
         reach,
-        merging: Some(&policies),
+        merging,
     };
     let facts = tree_facts::gather(root, subject)?;
     let in_reach = if reach == TreeScope::Etc { prior.within("/etc") } else { prior.clone() };

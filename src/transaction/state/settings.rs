@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::settings::{Settings, SettingsError, is_fragment};
+use crate::core::config::settings::{
+    Settings, SettingsError, VOLATILE_FRAGMENTS, is_fragment, is_fragment_name,
+};
+use crate::core::plan::drift::local_merge::MergePolicies;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::DAEMON_ENVIRONMENT;
@@ -31,6 +34,35 @@ pub fn settings_or_default(root: &Root) -> Settings {
 /// Fail if the settings of the tree at `root` cannot be used, and the desired config does not mend them; also if the
 /// daemon takes its source from them, and would have none any more.
 pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), TransactionError> {
+    let after = load(root, &changed_fragments(root, desired)?)?;
+    let has_source = |settings: &Settings| settings.source.desired.is_some();
+    if has_source(&after) || !settings(root).is_ok_and(|before| has_source(&before)) {
+        return Ok(());
+    }
+    if daemon_needs_source(root)? { Err(SettingsError::without_source().into()) } else { Ok(()) }
+}
+
+/// Load the drift policies that decide on local changes in an update from the `running` tree to `desired`, written into the
+/// tree at `next`. Settings that cannot be used have the default, under which nothing is merged.
+pub(crate) fn merge_policies(
+    running: &Root,
+    next: &Root,
+    desired: &HostConfig,
+) -> Result<MergePolicies, TransactionError> {
+    let mut changed = changed_fragments(next, desired)?;
+    // What they say may hold until the reboot that the update needs, and not after it.
+    let volatile = ManagedPath::constant(VOLATILE_FRAGMENTS);
+    let names = next.list(&volatile)?.into_iter().filter(|name| is_fragment_name(name));
+    changed.extend(names.map(|name| (volatile.join(&name), None)));
+    let after = load(next, &changed).unwrap_or_default().drift;
+    Ok(MergePolicies { before: settings_or_default(running).drift, after })
+}
+
+/// Fragments of the tree at `root` that `desired` changes, with their contents after the update; `None` for a removed one.
+fn changed_fragments(
+    root: &Root,
+    desired: &HostConfig,
+) -> Result<BTreeMap<ManagedPath, Option<Vec<u8>>>, TransactionError> {
     let written = desired.files.iter().filter(|(path, _)| is_fragment(path));
     let written = written.map(|(path, file)| (path.clone(), Some(file.with_appended())));
     // A link to /dev/null masks a fragment, as an empty file does.
@@ -39,12 +71,7 @@ pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), Tran
     let dropped = managed_fragments(root)?.into_iter().filter(|path| !desired.files.contains_key(path));
     let mut changed: BTreeMap<_, _> = dropped.map(|path| (path, None)).collect();
     changed.extend(written.chain(masked));
-    let after = load(root, &changed)?;
-    let has_source = |settings: &Settings| settings.source.desired.is_some();
-    if has_source(&after) || !settings(root).is_ok_and(|before| has_source(&before)) {
-        return Ok(());
-    }
-    if daemon_needs_source(root)? { Err(SettingsError::without_source().into()) } else { Ok(()) }
+    Ok(changed)
 }
 
 /// Return true if the daemon's unit is started, and its environment file names no source.

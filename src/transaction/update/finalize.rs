@@ -14,13 +14,13 @@ use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
-use crate::core::values::identifiers::{BootId, GenerationId};
+use crate::core::values::identifiers::GenerationId;
 use crate::core::values::paths::RECORD;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::fs::etc_copy;
 use crate::host::mount_namespace::MountNamespace;
-use crate::host::{FileOperation, HostError, Root, RunningHost};
+use crate::host::{FileOperation, HostError, LockedHost, LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalize_staged};
 use crate::transaction::engine::labels::{GenerationLabels, SelinuxLabels};
@@ -28,10 +28,12 @@ use crate::transaction::engine::recover::RecoveryError;
 use crate::transaction::engine::{apply, journal, labels};
 use crate::transaction::history;
 use crate::transaction::plan::error::PlanError;
-use crate::transaction::plan::{adopted_copy, etc_merge, tree_plan};
+use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
+use crate::transaction::plan::{adopted_copy, etc_merge};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::error::StateError;
+use crate::transaction::state::settings::merge_policies;
 use crate::transaction::state::unconfirmed_mark::workload_gate;
 use crate::transaction::state::{pending, record, unconfirmed_mark};
 use crate::transaction::update::error::UpdateError;
@@ -124,7 +126,7 @@ fn finalize_pending(
     namespace.mount_memory(copy)?;
     let directory = Path::new(SYSROOT).join(staged.id.path());
     let copies = Copies::make(copy, &booted.directory(), &directory)?;
-    write_generation(&copies.next(&directory)?, pending, host.boot_id())?;
+    write_generation(&host, &copies.next(&directory)?, pending)?;
     namespace.bind_mount(&copies.local, &running)?;
     if copies.is_base_changed {
         namespace.bind_mount(&copies.base, &booted.directory().join("usr/etc"))?;
@@ -146,17 +148,17 @@ fn finalize_pending(
 /// Rehearse finalization on a copy of the running `/etc`, so that errors and refusals of the merge appear
 /// before the node is drained.
 pub(crate) fn rehearse(
+    host: &LockedHost<'_>,
     booted: &DeploymentId,
     pending: &PendingGeneration,
     special_files: SpecialFiles,
-    boot_id: &BootId,
 ) -> Result<(), TransactionError> {
     let running = Path::new(SYSROOT).join(booted.path());
     let copy = private_directory()
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, Path::new(REHEARSAL), &error))?;
     let directory = Path::new(SYSROOT).join(pending.staged.deployment.id().path());
     let copies = Copies::make(copy.path(), &running, &directory)?;
-    write_generation(&copies.next(&directory)?, pending, boot_id)?;
+    write_generation(host, &copies.next(&directory)?, pending)?;
     let merge = Root::with_etc_and_var(&running, &copies.local, Path::new("/var"))?;
     let predicted = etc_merge::predict(&merge, Some(&Root::open(&directory)?), special_files)?;
     etc_merge::ensure_accepted(&predicted)
@@ -238,12 +240,12 @@ fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(),
 
 /// Change the managed paths in the `/etc` of `next` to the pending generation, and write its record.
 fn write_generation(
+    running: &LockedHost<'_>,
     next: &Root,
     pending: &PendingGeneration,
-    boot_id: &BootId,
 ) -> Result<(), TransactionError> {
     let current = CurrentState::load(next)?;
-    let binding = etc_steps(next, &current, pending, boot_id)?;
+    let binding = etc_steps(running, next, &current, pending)?;
     Ok(apply::write_to_unused(next, &binding.steps, &binding.labels)?)
 }
 
@@ -253,26 +255,36 @@ pub(crate) struct EtcSteps {
     pub(crate) labels: SelinuxLabels,
 }
 
-/// Plan how the `/etc` of `next`, with the state `current`, becomes that of the pending generation.
+/// Plan how the `/etc` of `next`, with the state `current`, becomes that of the pending generation. The settings of the
+/// `running` host decide which local changes it keeps.
 pub(crate) fn etc_steps(
+    running: &LockedRoot<'_>,
     next: &Root,
     current: &CurrentState,
     pending: &PendingGeneration,
-    boot_id: &BootId,
 ) -> Result<EtcSteps, TransactionError> {
     let desired: DecodedConfig = stage::pending_config(pending)?;
     let staged = &pending.staged.record;
     let begins = pending.staged.completes_first_boot && current.record.is_none();
     let before = if begins { Some(&desired.host) } else { current.host() };
-    let plan =
-        tree_plan::plan_tree_update(next, current, before, &desired.host, staged.profile, TreeScope::Etc)?;
-    if plan.is_obstructed() {
-        return Err(PlanError::Obstructed(plan.obstacles()).into());
+    let merging = if begins { None } else { Some(merge_policies(running, next, &desired.host)?) };
+    let change = TreeChange {
+        current,
+        before,
+        desired: &desired.host,
+        profile: staged.profile,
+        reach: TreeScope::Etc,
+        merging: merging.as_ref(),
+    };
+    let mut plan = plan_tree_update(next, change)?;
+    // Staging has refused them, unless they were made since, or the update overrules them.
+    for path in plan.overrule_conflicts(|_| true) {
+        log::warn!(
+            "the local changes of {path} contradict the config of the new generation, and are replaced"
+        );
     }
+    PlanError::ensure_paths_free(&plan)?;
     let tree = plan.tree.clone().unwrap_or_default();
-    for conflict in &tree.merges.conflicts {
-        log::warn!("{} was changed since the update was staged, and is replaced", conflict.path);
-    }
     let composed = record::compose_record(
         current,
         &desired,
@@ -280,7 +292,7 @@ pub(crate) fn etc_steps(
         // The staged manifest, which takes the place of the one composed here, has the others.
         GenerationLabels { record: staged.labels.clone(), ..GenerationLabels::default() },
         Some(pending.staged.deployment.clone()),
-        boot_id,
+        running.boot_id(),
     );
     let record = GenerationRecord {
         generation: staged.generation.clone(),

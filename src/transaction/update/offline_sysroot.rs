@@ -22,7 +22,8 @@ use crate::transaction::history;
 use crate::transaction::plan::deployment_plan::{DeploymentPlan, plan_deployment, unchanged_generation};
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdateTarget};
-use crate::transaction::plan::{adopted_copy, etc_merge, tree_plan, writable_paths};
+use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
+use crate::transaction::plan::{adopted_copy, etc_merge, writable_paths};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::state::{objects, record};
@@ -165,11 +166,18 @@ fn write_generation(
     let root = open_deployment(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);
     writable_paths::ensure_writable(&root, desired)?;
-    let mut plan =
-        tree_plan::plan_tree_update(&root, current, current.host(), desired, target.profile, TreeScope::Etc)?;
-    if plan.is_obstructed() {
-        return Err(PlanError::Obstructed(plan.obstacles()).into());
-    }
+    let merging = target.merge_policies(current, &target.sysroot.open(&draft.base.id)?, &root)?;
+    let change = TreeChange {
+        current,
+        before: current.host(),
+        desired,
+        profile: target.profile,
+        reach: TreeScope::Etc,
+        merging: merging.as_ref(),
+    };
+    let mut plan = plan_tree_update(&root, change)?;
+    target.overrule_conflicts(&mut plan, &root);
+    PlanError::ensure_paths_free(&plan)?;
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
     // The object store is in the shared `/var`, where other commands may be working.

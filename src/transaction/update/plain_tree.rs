@@ -14,7 +14,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::history;
 use crate::transaction::plan::error::PlanError;
-use crate::transaction::plan::tree_plan;
+use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
@@ -50,8 +50,10 @@ fn plan_from(
     profile: Profile,
 ) -> Result<Plan, TransactionError> {
     settings::ensure_usable_after(root, desired)?;
-    let mut plan =
-        tree_plan::plan_tree_update(root, current, before, desired, profile, TreeScope::Everything)?;
+    let merging = settings::merge_policies(root, root, desired)?;
+    let reach = TreeScope::Everything;
+    let change = TreeChange { current, before, desired, profile, reach, merging: Some(&merging) };
+    let mut plan = plan_tree_update(root, change)?;
     plan.unsupported.extend(os_parts(desired));
     Ok(plan)
 }

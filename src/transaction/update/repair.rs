@@ -24,7 +24,7 @@ use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::{apply, labels};
 use crate::transaction::history;
 use crate::transaction::plan::drift::{DriftReport, find_drift};
-use crate::transaction::plan::tree_plan;
+use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings;
@@ -51,7 +51,7 @@ pub fn repair(root: &LockedRoot<'_>) -> Result<DriftReport, TransactionError> {
     }
     let obstacles = repair_chosen(root, &NoServices, &current, &before, &chosen)?;
     let after = find_drift(root, &CurrentState::load(root)?, TreeScope::Everything, policies)?;
-    Ok(finish(root, before, after, &obstacles))
+    Ok(finish(root, before, after, chosen, &obstacles))
 }
 
 /// Repair drifted paths of the running host like [`repair`], but for those that are `held_back`. systemd reads its units
@@ -74,14 +74,22 @@ pub fn repair_running(
     let current = CurrentState::load(host)?;
     obstacles.extend(repair_chosen(host, services, &current, &before, &chosen)?);
     let after = sysroot::verify_running(os, host.running)?;
-    Ok(finish(host, before, after, &obstacles))
+    Ok(finish(host, before, after, chosen, &obstacles))
 }
 
 /// Add to the comparison after a repair what was repaired and what could not be; note it in the history.
-fn finish(root: &Root, before: DriftReport, mut after: DriftReport, obstacles: &Obstacles) -> DriftReport {
+fn finish(
+    root: &Root,
+    before: DriftReport,
+    mut after: DriftReport,
+    mut chosen: BTreeSet<ManagedPath>,
+    obstacles: &Obstacles,
+) -> DriftReport {
+    chosen.retain(|path| !obstacles.contains_key(path));
     let remains = |path: &ManagedPath| after.findings.iter().any(|found| found.drift.path == *path);
     let drift = before.findings.into_iter().map(|found| found.drift);
-    after.repaired = drift.filter(|drift| !remains(&drift.path)).collect();
+    after.repaired = drift.filter(|drift| chosen.contains(&drift.path) && !remains(&drift.path)).collect();
+    after.restored = chosen;
     if !after.repaired.is_empty() {
         let note = HistoryNote::of(&before.record).with_paths(after.repaired.iter().map(|drift| &drift.path));
         history::note(root, HistoryEvent::Repaired, note);
@@ -123,14 +131,16 @@ fn carry_out(
     chosen: &BTreeSet<ManagedPath>,
 ) -> Result<Obstacles, TransactionError> {
     let host = &configuration.host;
-    let plan = tree_plan::plan_tree_update(
-        root,
+    let change = TreeChange {
         current,
-        Some(host),
-        host,
-        recorded.profile,
-        TreeScope::Everything,
-    )?;
+        before: Some(host),
+        desired: host,
+        profile: recorded.profile,
+        reach: TreeScope::Everything,
+        // A repair changes chosen paths only, and those with local changes that are kept are never chosen.
+        merging: None,
+    };
+    let plan = plan_tree_update(root, change)?;
     let tree = plan.tree.unwrap_or_default();
     let RepairPlan { steps, created_directories, mut obstacles } = repair_plan::plan_repair(&tree, chosen);
     obstacles.extend(lost_originals(recorded, chosen));

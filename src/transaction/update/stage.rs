@@ -6,7 +6,6 @@ use std::path::Path;
 use super::offline_sysroot::{deploy_request, deployment_record};
 use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
-use crate::core::config::host_config::HostConfig;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
@@ -14,7 +13,6 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::profile::Profile;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::facts::{boot, interfaces};
@@ -28,7 +26,8 @@ use crate::transaction::history;
 use crate::transaction::plan::deployment_plan::DeploymentPlan;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::target::{UpdateProgress, UpdatePurpose, UpdateTarget};
-use crate::transaction::plan::{tree_plan, writable_paths};
+use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
+use crate::transaction::plan::writable_paths;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{blocked, interrupted, objects, pending, record, rpm_ostree_request};
@@ -69,7 +68,7 @@ pub(crate) fn stage_generation(
             transactions: imported.map_or(0, |imported| imported.transactions),
         };
         let pending = PendingGeneration::new(intent);
-        finalize::rehearse(&draft.base.id, &pending, os.special_files(), host.boot_id())?;
+        finalize::rehearse(host, &draft.base.id, &pending, os.special_files())?;
         pending::write_staged(host.as_root(), &pending.staged)?;
         Ok(pending)
     });
@@ -115,12 +114,19 @@ fn prepare(
     writable_paths::ensure_writable(&next, desired)?;
     let begins = target.starts_first_boot(current);
     let before = if begins { Some(desired) } else { current.host() };
-    let mut plan =
-        tree_plan::plan_tree_update(&next, current, before, desired, target.profile, TreeScope::Etc)?;
-    if plan.is_obstructed() {
-        return Err(PlanError::Obstructed(plan.obstacles()).into());
-    }
-    rehearse_activation(&next, current, before, desired, target.profile)?;
+    let merging = target.merge_policies(current, root.as_root(), &next)?;
+    let change = TreeChange {
+        current,
+        before,
+        desired,
+        profile: target.profile,
+        reach: TreeScope::Etc,
+        merging: merging.as_ref(),
+    };
+    let mut plan = plan_tree_update(&next, change)?;
+    target.overrule_conflicts(&mut plan, &next);
+    PlanError::ensure_paths_free(&plan)?;
+    rehearse_activation(&next, change)?;
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
     let tree = plan.tree.clone().unwrap_or_default();
@@ -148,25 +154,17 @@ fn prepare(
 
 /// Fail if a path outside `/etc` of the new deployment cannot be activated on the running `/var`: the plan was made with the
 /// links of the running image. Paths that users can change are left to the activation.
-fn rehearse_activation(
-    next: &Root,
-    current: &CurrentState,
-    before: Option<&HostConfig>,
-    desired: &HostConfig,
-    profile: Profile,
-) -> Result<(), TransactionError> {
-    let mut plan =
-        tree_plan::plan_tree_update(next, current, before, desired, profile, TreeScope::Everything)?;
+fn rehearse_activation(next: &Root, change: TreeChange<'_>) -> Result<(), TransactionError> {
+    // Local changes below `/etc` were looked at before, and none are merged elsewhere.
+    let change = TreeChange { reach: TreeScope::Everything, merging: None, ..change };
+    let mut plan = plan_tree_update(next, change)?;
     // The activation creates the missing directories that links of the image lead to: nothing can be in the way there.
     let is_created = |path: &ManagedPath| {
         let is_link = |above: &ManagedPath| next.link_target(above).is_ok_and(|target| target.is_some());
         path.ancestors().any(|above| is_link(&above) && !next.leads_to_directory(&above))
     };
     plan.leave_out_obstructed(|path| next.is_changed_by_users(path) || is_created(path));
-    if plan.is_obstructed() {
-        return Err(PlanError::Obstructed(plan.obstacles()).into());
-    }
-    Ok(())
+    Ok(PlanError::ensure_paths_free(&plan)?)
 }
 
 /// Stage a pending generation again, from the local repository, without a registry.

@@ -7,7 +7,7 @@ use testbed::model::document::{file, with_files};
 use testbed::model::run::Outcome;
 use testbed::model::snapshot;
 
-use crate::drift::host::Host;
+use crate::drift::host::{Host, many_sided};
 
 const PATH: &str = "/etc/chrony.conf";
 const POLICY: &str = "[[drift.path]]\npath = \"/etc/chrony.conf\"\npolicy = \"merge\"\n";
@@ -86,7 +86,7 @@ fn contradicting_changes_are_an_obstacle_until_one_of_them_gives_way() {
     for part in [
         "the configuration cannot be applied over local changes",
         "the local changes of /etc/chrony.conf cannot be merged with the desired config: both change the same lines",
-        "edit the file so that they fit, or give it the drift policy `report`",
+        "change the file so that both fit, or have it replaced: by `flameholder apply` with the drift policy `report`",
     ] {
         assert!(refused.stderr.contains(part), "{part}: {refused:?}");
     }
@@ -113,9 +113,16 @@ fn only_the_content_of_a_text_may_differ() {
     host.mode(PATH, 0o600);
     assert_eq!(host.kinds(), [(PATH.to_owned(), "mode".to_owned())]);
     assert_eq!(host.verify(&[]).code, Some(2));
-    // An apply mends the mode and keeps the content.
+    // Other contents hide no other mode. An apply mends the mode and keeps the content.
     host.put(PATH, "server a\nmine\n");
     host.mode(PATH, 0o600);
+    let verified = host.verify(&[]);
+    assert_eq!(verified.code, Some(2), "{verified:?}");
+    assert!(verified.stdout.contains("/etc/chrony.conf  has another mode"), "{verified:?}");
+    assert!(
+        verified.stdout.contains("keeps, 1 deviation:\n  /etc/chrony.conf  has other content"),
+        "{verified:?}"
+    );
     assert_eq!(run(&host, "apply", RECORDED, &[]).code, Some(0));
     assert_eq!(host.text(PATH), "server a\nmine\n");
     host.remove(PATH);
@@ -124,13 +131,73 @@ fn only_the_content_of_a_text_may_differ() {
     fs::write(host.at(PATH), b"\xff\xfe").unwrap();
     let refused = run(&host, "apply", "server b\n", &[]);
     assert!(refused.stderr.contains("the file is no text in UTF-8"), "{refused:?}");
-    // A config without the file brings the earlier one back, and the local version is kept.
-    assert_eq!(
-        host.run_with("apply", &with_files("rendered-none", &[file("/etc/z", "z")]), &[]).code,
-        Some(0)
-    );
+    // A config without the file contradicts each change of it. Without the policy, it brings the earlier file back, and
+    // the local version is kept.
+    let without = with_files("rendered-none", &[file("/etc/z", "z")]);
+    let refused = host.run_with("apply", &without, &[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("the desired config has no such file any more"), "{refused:?}");
+    host.settings("10.toml", "");
+    assert_eq!(host.run_with("apply", &without, &[]).code, Some(0));
     assert_eq!(host.text(PATH), "pool vendor.example iburst\n");
     assert_eq!(fs::read(host.at("/var/lib/flameholder/undone").join(host.kept_name())).unwrap(), b"\xff\xfe");
+}
+
+#[test]
+fn changes_are_kept_only_where_the_policy_holds_after_the_update() {
+    const FRAGMENT: &str = "/etc/flameholder/config.d/30-drift.toml";
+    let host = Host::new();
+    let with_policy = |text: &str| with_files("rendered-chrony", &[file(PATH, text), file(FRAGMENT, POLICY)]);
+    host.apply(&with_policy(RECORDED));
+    host.put(PATH, "server a\ndriftfile d\nlogdir l\nallow x\n");
+    assert_eq!(host.verify(&[]).code, Some(0));
+    let desired = "server b\ndriftfile d\nlogdir l\n";
+    let before = host.snapshot();
+    let refused = run(&host, "apply", desired, &[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("is not `merge` after the update"), "{refused:?}");
+    assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
+    host.apply(&with_policy(desired));
+    assert_eq!(host.text(PATH), "server b\ndriftfile d\nlogdir l\nallow x\n");
+    // A policy in /run is gone after a reboot. What is as desired needs no merge.
+    host.put("/run/flameholder/config.d/30-drift.toml", POLICY);
+    let refused = run(&host, "apply", RECORDED, &[]);
+    assert!(refused.stderr.contains("fragments in /run last until a reboot"), "{refused:?}");
+    host.put(PATH, RECORDED);
+    assert_eq!(run(&host, "apply", RECORDED, &[]).code, Some(0));
+    assert_eq!(host.text(PATH), RECORDED);
+}
+
+#[test]
+fn large_files_units_and_settings_are_not_merged() {
+    const FRAGMENT: &str = "/etc/flameholder/config.d/30-more.toml";
+    const UNIT: &str = "/etc/systemd/system/own.service";
+    let host = host();
+    host.settings("10.toml", "[drift]\ndefault = \"merge\"\n");
+    host.put(PATH, &"x\n".repeat(3 << 20));
+    assert_eq!(host.verify(&[]).code, Some(0));
+    let refused = run(&host, "apply", "server b\n", &[]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("more than 4194304 bytes"), "{refused:?}");
+    host.put(PATH, RECORDED);
+
+    let mut config = many_sided();
+    let files = config["spec"]["config"]["storage"]["files"].as_array_mut().unwrap();
+    files.push(file(FRAGMENT, "[reboot]\n"));
+    host.apply(&config);
+    for (path, text) in [(FRAGMENT, "[reboot]\n[image]\n"), (UNIT, "[Service]\nExecStart=/bin/false\n")] {
+        let kept = host.text(path);
+        host.put(path, text);
+        assert_eq!(host.verify(&[]).code, Some(2), "{path}");
+        host.put(path, &kept);
+        assert_eq!(host.verify(&[]).code, Some(0), "{path}");
+        let fragment = format!("[[drift.path]]\npath = \"{path}\"\npolicy = \"merge\"\n");
+        host.settings("20.toml", &fragment);
+        let refused = host.verify(&[]);
+        assert_eq!(refused.code, Some(78), "{refused:?}");
+        assert!(refused.stderr.contains(&format!("{path}: the policy `merge` is not for")), "{refused:?}");
+        host.settings("20.toml", "");
+    }
 }
 
 #[test]
@@ -169,6 +236,6 @@ fn policy_for_paths_outside_etc_is_refused() {
     host.settings("20.toml", "[[drift.path]]\npath = \"/var/lib/x\"\npolicy = \"merge\"\n");
     let refused = host.verify(&[]);
     assert_eq!(refused.code, Some(78), "{refused:?}");
-    let expected = "20.toml:2:8: the policy `merge` is for paths below /etc, not for /var/lib/x";
+    let expected = "20.toml:2:8: /var/lib/x: the policy `merge` is for paths below /etc";
     assert!(refused.stderr.contains(expected), "{refused:?}");
 }

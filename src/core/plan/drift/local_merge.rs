@@ -4,17 +4,31 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Drift;
+use crate::core::config::host_config::FORCE_FILE;
 use crate::core::config::managed_files::ManagedFiles;
+use crate::core::config::settings::{DriftPolicies, DriftPolicy};
 use crate::core::plan::steps::PathObstruction;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{DriftKind, FileEntry};
 
 /// Most lines of a file that is merged: the time of a comparison grows with the square of the differing ones.
 const MOST_LINES: usize = 10_000;
+/// Most bytes of such a file.
+pub const MOST_BYTES: usize = 4 << 20;
 
-/// Contents of files on the host whose local changes are merged. The `Debug` output leaves them out.
+/// Drift policies that decide on the local changes of a file in an update.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct MergePolicies {
+    /// Policies before the update: with `merge`, a local change is no drift that the update would replace.
+    pub before: DriftPolicies,
+    /// Policies after it: without `merge`, what is kept would be drift, and fail the boot check.
+    pub after: DriftPolicies,
+}
+
+/// Contents of files on the host whose policy before the update is `merge`; `None` for a file of more than
+/// [`MOST_BYTES`]. The `Debug` output leaves them out.
 #[derive(Clone, Default)]
-pub struct LocalContents(pub BTreeMap<ManagedPath, Vec<u8>>);
+pub struct LocalContents(pub BTreeMap<ManagedPath, Option<Vec<u8>>>);
 
 impl std::fmt::Debug for LocalContents {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -33,24 +47,36 @@ pub struct LocalMerges {
 }
 
 impl LocalMerges {
-    /// Merge local changes of files in the `current` config into the contents of the `desired` one.
+    /// Merge local changes of files in the `current` config into the contents of the `desired` one, by the policies `after`
+    /// the update.
     #[must_use]
-    pub fn merge_into(desired: &mut ManagedFiles, current: &ManagedFiles, local: &LocalContents) -> Self {
+    pub fn merge_into(
+        desired: &mut ManagedFiles,
+        current: &ManagedFiles,
+        local: &LocalContents,
+        after: &DriftPolicies,
+    ) -> Self {
         let mut result = Self::default();
         for (path, local) in &local.0 {
             let Some(FileEntry::File { contents: recorded, .. }) = current.entries.get(path) else {
                 continue;
             };
-            let Some(FileEntry::File { contents, .. }) = desired.entries.get_mut(path) else { continue };
-            match merge(recorded, local, contents) {
-                Ok(merged) => {
-                    *contents = merged;
-                    result.merged.insert(path.clone());
+            let merged = match (local, desired.entries.get_mut(path)) {
+                (None, _) => Err(LocalConflict::TooLarge),
+                (Some(local), Some(FileEntry::File { contents, .. })) if local == contents => Ok(()),
+                (Some(_), _) if after.of(path) != DriftPolicy::Merge => Err(LocalConflict::PolicyEnds),
+                (Some(local), Some(FileEntry::File { contents, .. })) => {
+                    merge(recorded, local, contents).map(|merged| *contents = merged)
                 }
+                _ => Err(LocalConflict::NoFile),
+            };
+            match merged {
+                Ok(()) => drop(result.merged.insert(path.clone())),
                 Err(conflict) => {
                     let reason = format!(
-                        "the local changes of {path} cannot be merged with the desired config: {conflict}; edit the file \
-                         so that they fit, or give it the drift policy `report` and apply again, which replaces them"
+                        "the local changes of {path} cannot be merged with the desired config: {conflict}; change the file \
+                         so that both fit, or have it replaced: by `flameholder apply` with the drift policy `report`, on a \
+                         node with the daemon by `touch {FORCE_FILE}`"
                     );
                     result.conflicts.push(PathObstruction { path: path.clone(), reason });
                 }
@@ -71,10 +97,19 @@ impl LocalMerges {
 pub enum LocalConflict {
     #[error("the file is no text in UTF-8")]
     NotText,
+    #[error("the file has more than {MOST_BYTES} bytes")]
+    TooLarge,
     #[error("the file has more than {MOST_LINES} lines")]
     TooLong,
     #[error("both change the same lines")]
     SameLines,
+    /// The desired config has no file at the path: another entry, or none.
+    #[error("the desired config has no such file any more")]
+    NoFile,
+    #[error(
+        "the drift policy of the path is not `merge` after the update (fragments in /run last until a reboot)"
+    )]
+    PolicyEnds,
 }
 
 /// Merge the changes from the `recorded` content to the `local` one with those to the `desired` one.
@@ -163,7 +198,7 @@ mod tests {
 
     #[test]
     fn debug_output_has_no_contents() {
-        let contents = LocalContents([(ManagedPath::constant("/etc/a"), b"secret".to_vec())].into());
+        let contents = LocalContents([(ManagedPath::constant("/etc/a"), Some(b"secret".to_vec()))].into());
         assert_eq!(format!("{contents:?}"), "{ManagedPath(\"/etc/a\")}");
     }
 }

@@ -105,14 +105,17 @@ pub fn find_drift(
         .current
         .entries
         .iter()
-        .filter_map(|(path, entry)| {
+        .flat_map(|(path, entry)| {
             let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
-            if profile.keeps_local_content(path) && matches!(node, PathState::File { .. }) {
-                return None;
-            }
-            let kind = entry.drift(node, &facts.observed)?;
-            let difference = DriftDifference::of_entry(kind, entry, node);
-            Some(Drift { path: path.clone(), kind, difference })
+            let is_local = profile.keeps_local_content(path) && matches!(node, PathState::File { .. });
+            let kind = if is_local { None } else { entry.drift(node, &facts.observed) };
+            // A policy that accepts other contents accepts nothing else.
+            let beside = kind.filter(|kind| *kind == DriftKind::Content);
+            let beside = beside.and_then(|_| entry.attribute_drift(node));
+            kind.into_iter().chain(beside).map(move |kind| {
+                let difference = DriftDifference::of_entry(kind, entry, node);
+                Drift { path: path.clone(), kind, difference }
+            })
         })
         .collect();
     drift.extend(unit_links::drifted_links(facts, current));
@@ -124,9 +127,10 @@ pub fn find_drift(
     drift
 }
 
-/// Find paths whose only difference is their SELinux label.
+/// Find paths that differ from nothing but their SELinux label, and perhaps their content.
 fn mislabelled(facts: &TreeFacts, labels: &BTreeMap<ManagedPath, String>, found: &[Drift]) -> Vec<Drift> {
-    let found: BTreeSet<&ManagedPath> = found.iter().map(|drift| &drift.path).collect();
+    let found = found.iter().filter(|drift| drift.kind != DriftKind::Content);
+    let found: BTreeSet<&ManagedPath> = found.map(|drift| &drift.path).collect();
     let drift = |(path, label): (&ManagedPath, &String)| {
         let node = facts.observed.get(path)?;
         let difference = || Some(DriftDifference::of_label(label, node));

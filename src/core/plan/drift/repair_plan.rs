@@ -92,9 +92,8 @@ impl<'a> Choosing<'a> {
         };
         match obstruction {
             Some(obstruction) => Some(obstruction.reason.clone()),
-            None => above().map(|above| {
-                format!("{above} must become a directory again first, but its drift policy is not `repair`")
-            }),
+            None => above()
+                .map(|above| format!("{above} must become a directory again first, but is not repaired")),
         }
     }
 
