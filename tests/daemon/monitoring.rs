@@ -14,8 +14,9 @@ use serde::Deserialize;
 use serde_json::Value;
 use testbed::agent::Agent;
 use testbed::booted::host::Host;
+use testbed::tls_terminator::{AcceptedClients, TlsTerminator};
 
-use crate::cluster::tls::{TlsTerminator, make_certificates};
+use crate::cluster::tls::make_certificates;
 use crate::deployment::{assert_valid, documents, manifest_names};
 
 const FOLDER: &str = "monitoring";
@@ -212,13 +213,14 @@ fn forward(mut client: &TcpStream, upstream: SocketAddr) -> std::io::Result<()> 
 
 #[test]
 fn metrics_behind_a_tls_proxy_are_read_with_a_token_only() {
-    testbed::preconditions::require_installed(&["curl", "socat"]);
+    testbed::preconditions::require_installed(&["curl"]);
     let host = Host::install(Os::new(1));
     let mut agent = Agent::start(&host, &["--source", "dir:/run/media/desired.json"]);
     agent.wait_for_line("Idle");
     make_certificates(&host);
     let proxy = token_proxy(agent.metrics_address()).to_string();
-    let (_terminator, port) = TlsTerminator::of_any_client_on_free_port(&host, &proxy);
+    let terminator = TlsTerminator::start(&host.path("media"), None, &proxy, AcceptedClients::Any);
+    let port = terminator.port();
     let authority = host.path("media/authority.pem");
     let read = |token: Option<&str>, accept: &str| {
         let header = token.map(|token| format!("Authorization: Bearer {token}"));

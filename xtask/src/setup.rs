@@ -76,11 +76,6 @@ const REQUIREMENTS: &[PackageRequirement] = &[
     ),
     require(RequirementProbe::Program("curl"), ["curl", "curl"], "waits for that API server in tests"),
     require(RequirementProbe::Program("xz"), ["xz-utils", "xz"], "unpacks that API server"),
-    require(
-        RequirementProbe::Program("socat"),
-        ["socat", "socat"],
-        "terminates TLS in front of that API server",
-    ),
     require(RequirementProbe::Program("openssl"), ["openssl", "openssl"], "creates certificates in tests"),
     require(RequirementProbe::Program("faketime"), ["faketime", "libfaketime"], "sets the clock in tests"),
     require(

@@ -44,11 +44,11 @@ fn proxies_of_the_environment_reach_skopeo_and_not_the_client_of_the_api_server(
 
 #[test]
 fn proxy_of_the_kubeconfig_is_used_and_its_password_stays_secret() {
-    testbed::preconditions::require_installed(&["socat"]);
     let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(full_config("two").json());
     tls::make_certificates(&host);
-    let (terminator, port) = tls::TlsTerminator::start_on_free_port(&host, cluster.proxy.address());
+    let terminator = tls::start_terminator(&host, cluster.proxy.address());
+    let port = terminator.port();
     let proxy = ConnectProxy::start();
     let write = |proxy: &str| {
         for file in ["kubeconfig", "kubelet"] {

@@ -2,65 +2,17 @@
 //! against the CA of the cluster.
 
 use std::fs;
-use std::net::{TcpListener, TcpStream};
-use std::os::unix::process::CommandExt as _;
 use std::path::Path;
-use std::process::{Child, Command};
-use std::time::Instant;
+use std::process::Command;
 
-use testbed::agent::LONGEST_WAIT;
 use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, Fault};
+use testbed::tls_terminator::{AcceptedClients, TlsTerminator};
 
-/// TLS server in front of another server.
-pub(crate) struct TlsTerminator(Child);
-
-impl TlsTerminator {
-    /// Start on a free port, and return it.
-    pub(crate) fn start_on_free_port(host: &Host, to: &str) -> (Self, u16) {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        (Self::start(host, port, to), port)
-    }
-
-    /// Start on a free port for clients with and without a certificate, and return the port.
-    pub(crate) fn of_any_client_on_free_port(host: &Host, to: &str) -> (Self, u16) {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        (Self::start_with(host, port, to, "verify=0"), port)
-    }
-
-    fn start(host: &Host, port: u16, to: &str) -> Self {
-        Self::start_with(host, port, to, "verify=1")
-    }
-
-    fn start_with(host: &Host, port: u16, to: &str, verify: &str) -> Self {
-        let at = |name: &str| host.path("media").join(name).display().to_string();
-        let listen = format!(
-            "OPENSSL-LISTEN:{port},bind=127.0.0.1,fork,reuseaddr,cert={},key={},cafile={},{verify}",
-            at("server.pem"),
-            at("server.key"),
-            at("authority.pem")
-        );
-        // In a process group of its own, with the processes of its connections.
-        let mut socat = Command::new("socat");
-        let child = socat.arg(listen).arg(format!("TCP:{to}")).process_group(0).spawn().unwrap();
-        let end = Instant::now() + LONGEST_WAIT;
-        while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(Instant::now() < end, "socat does not listen on port {port}");
-        }
-        Self(child)
-    }
-}
-
-impl Drop for TlsTerminator {
-    fn drop(&mut self) {
-        // With its connections: they would carry requests for as long as the other server answers.
-        let group = rustix::process::Pid::from_child(&self.0);
-        if let Err(error) = rustix::process::kill_process_group(group, rustix::process::Signal::KILL) {
-            eprintln!("socat is gone: {error}");
-        }
-        drop(self.0.wait());
-    }
+/// Start a TLS server on a free port for clients with a certificate, with the certificates of the host.
+pub(crate) fn start_terminator(host: &Host, to: &str) -> TlsTerminator {
+    TlsTerminator::start(&host.path("media"), None, to, AcceptedClients::Certified)
 }
 
 fn openssl(directory: &Path, arguments: &str) {
@@ -100,11 +52,11 @@ pub(crate) fn kubeconfig(port: u16) -> String {
 
 #[test]
 fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
-    testbed::preconditions::require_installed(&["socat"]);
     let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(full_config("two").json());
     make_certificates(&host);
-    let (terminator, port) = TlsTerminator::start_on_free_port(&host, cluster.proxy.address());
+    let terminator = start_terminator(&host, cluster.proxy.address());
+    let port = terminator.port();
     for file in ["kubeconfig", "kubelet"] {
         fs::write(host.path("media").join(file), kubeconfig(port)).unwrap();
     }
@@ -119,7 +71,11 @@ fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     make_certificates(&host);
     let foreign_certificate = fs::read(host.path("media/server.pem")).unwrap();
     assert!(!foreign_certificate.is_empty());
-    let foreign = TlsTerminator::start(&host, port, cluster.proxy.address());
+    let start_again = || {
+        let (directory, to) = (host.path("media"), cluster.proxy.address());
+        TlsTerminator::start(&directory, Some(port), to, AcceptedClients::Certified)
+    };
+    let foreign = start_again();
     for (name, contents) in &kept {
         fs::write(host.path("media").join(name), contents).unwrap();
     }
@@ -132,6 +88,6 @@ fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     drop(foreign);
     sign(&host.path("media"), "server");
     sign(&host.path("media"), "client");
-    let _terminator = TlsTerminator::start(&host, port, cluster.proxy.address());
+    let _terminator = start_again();
     agent.wait_for_line("ShuttingDown rendered-two");
 }

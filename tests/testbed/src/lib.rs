@@ -18,6 +18,7 @@ pub mod offline;
 pub mod preconditions;
 pub mod promtool;
 pub mod strace;
+pub mod tls_terminator;
 pub mod worker;
 
 use std::path::{Path, PathBuf};
