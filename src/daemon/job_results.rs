@@ -117,11 +117,14 @@ impl Daemon {
         self.begin_side_jobs();
     }
 
-    /// Return the time at which a path may be repaired again that was repaired too often. While a verification runs, which
-    /// holds it back still, its end has to be waited for.
+    /// Return the time at which a path may be repaired again that was repaired too often; `None` in a phase that does not
+    /// repair it, so that its end is waited for.
     pub(super) fn repair_due(&self) -> Option<Instant> {
-        let is_verifying = matches!(self.lifecycle.phase, DaemonPhase::Verifying);
-        self.repairs.due().filter(|_| !is_verifying).map(|due| self.started + due)
+        let repairs = matches!(
+            self.lifecycle.phase,
+            DaemonPhase::Done | DaemonPhase::Drifted { .. } | DaemonPhase::BackingOff { .. }
+        );
+        self.repairs.due().filter(|_| repairs).map(|due| self.started + due)
     }
 
     /// Verify the host, now that a path may be repaired again.

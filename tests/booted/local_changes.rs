@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use osimage::Os;
+use serde_json::json;
 use testbed::booted::config::{Config, full_config, unhealthy_config};
 use testbed::booted::host::{Host, confirmed_host};
 
@@ -58,6 +60,46 @@ fn policy_until_the_reboot_keeps_the_update_away() {
     host.write_etc("flameholder/config.d/10-drift.toml", "");
     host.reboot();
     assert_eq!(host.read_etc(PATH).as_deref(), Some("server b\ndriftfile d\nlogdir l\n"));
+    host.assert_no_drift();
+}
+
+#[test]
+fn settings_of_the_next_image_count() {
+    const SHIPPED: &str = "usr/etc/flameholder/config.d/20-drift.toml";
+    const RECORDED: &str = "server a\ndriftfile d\nlogdir l\n";
+    let host = Host::install(Os::new(1).with_file(SHIPPED, POLICY));
+    host.update(&host.config(config("one", RECORDED).json()), None);
+    host.write_etc(PATH, "server a\ndriftfile d\nlogdir l\nallow x\n");
+    host.assert_no_drift();
+    // libostree would take the fragment away with the image that has it.
+    let two = host.config(config("two", "server b\ndriftfile d\nlogdir l\n").json());
+    let refused = host.apply(&two, Some(&host.image(&Os::new(2))));
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("is not `merge` after the update"), "{refused:?}");
+    assert!(!host.is_staged());
+    let image = host.image(&Os::new(3).with_file("usr/lib/flameholder/config.d/30-drift.toml", POLICY));
+    host.update(&two, Some(&image));
+    assert_eq!(host.read_etc(PATH).as_deref(), Some("server b\ndriftfile d\nlogdir l\nallow x\n"));
+    host.assert_no_drift();
+}
+
+#[test]
+fn file_that_a_config_appends_to_takes_the_text_of_the_next_image() {
+    let host = confirmed_host("zero");
+    host.write_etc("flameholder/config.d/10-drift.toml", POLICY);
+    let mut config = full_config("one").json().clone();
+    let appended = json!({"path": "/etc/chrony.conf", "append": [{"source": "data:,allow%20x%0A"}]});
+    config["spec"]["config"]["storage"]["files"].as_array_mut().unwrap().push(appended);
+    let config = host.config(&config);
+    host.update(&config, None);
+    let text = || host.read_etc(PATH).unwrap();
+    assert!(text().ends_with("maxsamples 10\nallow x\n"), "{}", text());
+    host.update(&config, Some(&host.image(&Os::new(3))));
+    assert!(text().ends_with("maxsamples 11\nallow x\n"), "{}", text());
+    host.assert_no_drift();
+    host.write_etc(PATH, &format!("# mine\n{}", text()));
+    host.update(&config, Some(&host.image(&Os::new(4))));
+    assert!(text().starts_with("# mine\n") && text().ends_with("maxsamples 12\nallow x\n"), "{}", text());
     host.assert_no_drift();
 }
 

@@ -32,7 +32,10 @@ use crate::core::values::refusal::TextPlace;
 
 /// Directories of the fragments. A file in a later directory replaces one of the same name in an earlier.
 pub const FRAGMENT_DIRECTORIES: [&str; 3] =
-    ["/usr/lib/flameholder/config.d", VOLATILE_FRAGMENTS, "/etc/flameholder/config.d"];
+    ["/usr/lib/flameholder/config.d", VOLATILE_FRAGMENTS, LOCAL_FRAGMENTS];
+
+/// Directory of the fragments of configs and of the host.
+pub const LOCAL_FRAGMENTS: &str = "/etc/flameholder/config.d";
 
 /// Directory of the fragments that last until a reboot.
 pub const VOLATILE_FRAGMENTS: &str = "/run/flameholder/config.d";
@@ -97,6 +100,12 @@ pub struct DriftPolicies {
 }
 
 impl DriftPolicies {
+    /// Return true if a path can have the policy `merge`.
+    #[must_use]
+    pub fn merges_any(&self) -> bool {
+        self.default == DriftPolicy::Merge || self.paths.values().any(|policy| *policy == DriftPolicy::Merge)
+    }
+
     /// The policy for drift at `path`: that of the longest listed path that is `path` or a directory above
     /// it.
     ///

@@ -186,14 +186,6 @@ impl Plan {
         self.current.is_none() || !self.diff.is_empty()
     }
 
-    /// Return true if a path is obstructed, or has local changes that contradict the desired config, regardless of other
-    /// reasons against applying the plan.
-    #[must_use]
-    pub fn is_obstructed(&self) -> bool {
-        let tree = self.tree.as_ref();
-        tree.is_some_and(|tree| !tree.steps.obstructions.is_empty() || !tree.merges.conflicts.is_empty())
-    }
-
     /// Give the files whose local changes contradict the desired config their desired contents, where `is_overruled`, and
     /// return their paths.
     pub fn overrule_conflicts(&mut self, is_overruled: impl Fn(&ManagedPath) -> bool) -> Vec<ManagedPath> {

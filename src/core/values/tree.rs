@@ -113,6 +113,17 @@ pub enum PathState {
 }
 
 impl PathState {
+    /// True if both are absent, or have the same content or target, whatever their attributes.
+    #[must_use]
+    pub fn is_same_content(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::File { digest, .. }, Self::File { digest: other, .. }) => digest == other,
+            (Self::Symlink { target, .. }, Self::Symlink { target: other, .. }) => target == other,
+            (Self::Absent, Self::Absent) => true,
+            _ => false,
+        }
+    }
+
     /// True unless the path is absent.
     #[must_use]
     pub fn exists(&self) -> bool {

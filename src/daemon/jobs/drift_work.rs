@@ -9,6 +9,7 @@ use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::drift::DriftReport;
 use crate::transaction::state::error::StateError;
+use crate::transaction::state::interrupted;
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::repair::repair_running;
 use crate::transaction::update::sysroot;
@@ -43,7 +44,17 @@ pub(super) fn ensure_no_drift(
     held_back: &BTreeSet<ManagedPath>,
     findings: &mut JobFindings,
 ) -> Result<(), TransactionError> {
-    match compare_and_repair(os, host, held_back, findings) {
+    // A preparation that was cancelled may have ended in the middle of a repair.
+    interrupted::recover_first(&*host.lock()?)?;
+    let compared = compare_and_repair(os, host, held_back, findings).or_else(|error| match error {
+        TransactionError::State(_) => Err(error),
+        // A repair that fails keeps the update away only if what it left undone does.
+        error => {
+            log::warn!("drift is not repaired: {}", error.chain());
+            sysroot::verify_running(os, host)
+        }
+    });
+    match compared {
         Ok(verified) if !verified.blocking().is_empty() => {
             Err(UpdateError::LocalChanges(verified.blocking()).into())
         }

@@ -41,6 +41,23 @@ pub enum FactsError {
     Refused(#[from] RefusalList),
 }
 
+/// Where local changes are found, and by which policies they are merged.
+#[derive(Debug, Clone, Copy)]
+pub struct LocalMerging<'a> {
+    pub policies: &'a MergePolicies,
+    /// Tree in which the current config was applied: with the files that it appended to.
+    pub applied_to: &'a Root,
+}
+
+impl<'a> LocalMerging<'a> {
+    /// Combine both; `None` without policies, or if no path has the policy `merge`.
+    #[must_use]
+    pub fn by(policies: Option<&'a MergePolicies>, applied_to: &'a Root) -> Option<Self> {
+        let policies = policies.filter(|policies| policies.before.merges_any())?;
+        Some(Self { policies, applied_to })
+    }
+}
+
 /// Parameters of [`gather`].
 #[derive(Debug, Clone, Copy)]
 pub struct FactsRequest<'a> {
@@ -59,8 +76,8 @@ pub struct FactsRequest<'a> {
     pub profile: Profile,
     /// Part of the tree to inspect.
     pub reach: TreeScope,
-    /// Policies by which local changes are merged into the desired config; `None` to compare with the config as it is.
-    pub merging: Option<&'a MergePolicies>,
+    /// How local changes are merged into the desired config; `None` to compare with the config as it is.
+    pub merging: Option<LocalMerging<'a>>,
 }
 
 /// Collect the facts about all paths that either config manages.
@@ -111,10 +128,8 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let seen = tree_observation::look(root, [&facts.current, &facts.managed], &facts.desired, subject.prior)?;
     facts.observed.extend(seen.observed);
     (facts.below, facts.aliases) = (seen.below, seen.aliases);
-    if let Some(policies) = subject.merging {
-        let local = load_local_contents(root, &facts, policies, subject.profile)?;
-        let (desired, current) = (&mut facts.desired, &facts.current);
-        facts.merges = LocalMerges::merge_into(desired, current, &local, &policies.after);
+    if let (Some(merging), Some(config)) = (subject.merging, subject.current) {
+        merge_local_changes(root, &mut facts, config, merging, subject)?;
     }
     facts.vendor = load_vendor(root, &facts)?;
     load_presets(root, &mut facts.unit_texts)?;
@@ -122,19 +137,41 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     Ok(facts)
 }
 
+/// Merge the local changes of files with the drift policy `merge` into the desired files of `facts`.
+fn merge_local_changes(
+    root: &Root,
+    facts: &mut TreeFacts,
+    config: &HostConfig,
+    merging: LocalMerging<'_>,
+    subject: FactsRequest<'_>,
+) -> Result<(), FactsError> {
+    // An image can ship another version of a file that the config appended to, so that it looks changed.
+    let bases = load_bases(merging.applied_to, config, &subject)?;
+    let (profile, unknown) = (subject.applied_by, UnknownOwner::Drifts);
+    let applied = ManagedFiles::of(config, &facts.accounts, &bases, profile, unknown)?;
+    let local = load_local_contents(root, facts, &applied, merging.policies, subject.profile)?;
+    let after = &merging.policies.after;
+    facts.merges = LocalMerges::merge_into(&mut facts.desired, &applied, &local, after);
+    Ok(())
+}
+
 /// Load the contents of changed files with the drift policy `merge`.
 fn load_local_contents(
     root: &Root,
     facts: &TreeFacts,
+    applied: &ManagedFiles,
     policies: &MergePolicies,
     profile: Profile,
 ) -> Result<LocalContents, HostError> {
     let mut local = LocalContents::default();
-    for (path, entry) in &facts.current.entries {
+    for path in facts.current.entries.keys() {
+        let Some(entry) = applied.entries.get(path) else { continue };
         let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
+        let stays = profile.never_deletes(path) && !facts.desired.entries.contains_key(path);
         if policies.before.of(path) == DriftPolicy::Merge
             // Trust material of the cluster is newer than the config, and no local change.
             && !profile.keeps_local_content(path)
+            && !stays
             && entry.drift(node, &facts.observed) == Some(DriftKind::Content)
         {
             match root.read(path, MOST_BYTES) {

@@ -17,7 +17,7 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::host::Root;
-use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
 use crate::os::{Deployment, ImportRequest, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
@@ -200,9 +200,13 @@ fn plan_for_base(
     target: UpdateTarget<'_>,
 ) -> Result<(Plan, Option<RefusalList>), TransactionError> {
     let (profile, reach) = (target.profile, target.sysroot.scope());
-    // The tree of the new deployment, whose own settings count, does not exist yet.
-    let merging = target.merge_policies(current, root, root)?;
-    let change = TreeChange { current, before, desired, profile, reach, merging: merging.as_ref() };
+    let mut merging = target.merge_policies(current, root, root)?;
+    if let Some(policies) = merging.as_mut().filter(|_| has_image) {
+        // The image that is imported has settings too, so that staging decides which policies hold after the update.
+        policies.after.clone_from(&policies.before);
+    }
+    let merging = LocalMerging::by(merging.as_ref(), root);
+    let change = TreeChange { current, before, desired, profile, reach, merging };
     let (mut plan, unresolved) = match plan_tree_update(root, change) {
         Err(TransactionError::Plan(PlanError::Refused(refusals))) if has_image => {
             (Plan::between(before, desired, profile).map_err(PlanError::from)?, Some(refusals))

@@ -27,18 +27,25 @@ pub enum PlanError {
 impl PlanError {
     /// Fail if obstacles on the host prevent the plan.
     pub(crate) fn ensure_unobstructed(plan: &Plan) -> Result<(), Self> {
-        let obstacles = plan.obstacles();
         let conflicts = plan.tree.as_ref().map_or(0, |tree| tree.merges.conflicts.len());
-        match obstacles.len() {
-            0 => Ok(()),
-            all if all == conflicts => Err(Self::MergeConflicts(obstacles)),
-            _ => Err(Self::Obstructed(obstacles)),
-        }
+        Self::of_obstacles(plan.obstacles(), conflicts)
     }
 
-    /// Fail if paths on the host prevent the plan.
+    /// Fail if paths on the host prevent the plan. Other obstacles were judged before, by the plan of the deployment.
     pub(crate) fn ensure_paths_free(plan: &Plan) -> Result<(), Self> {
-        if plan.is_obstructed() { Self::ensure_unobstructed(plan) } else { Ok(()) }
+        let Some(tree) = &plan.tree else { return Ok(()) };
+        let obstacles = tree.steps.obstructions.iter().chain(&tree.merges.conflicts);
+        let reasons = obstacles.map(|obstacle| obstacle.reason.clone()).collect();
+        Self::of_obstacles(reasons, tree.merges.conflicts.len())
+    }
+
+    /// Fail with the reasons of all obstacles, if there are any; some of them are conflicts with local changes.
+    fn of_obstacles(reasons: Vec<String>, conflicts: usize) -> Result<(), Self> {
+        match reasons.len() {
+            0 => Ok(()),
+            all if all == conflicts => Err(Self::MergeConflicts(reasons)),
+            _ => Err(Self::Obstructed(reasons)),
+        }
     }
 
     pub(crate) fn retry_class(&self) -> RetryClass {

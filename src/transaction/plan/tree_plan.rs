@@ -1,12 +1,11 @@
 //! Plan of the changes of one tree.
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::plan::drift::local_merge::MergePolicies;
 use crate::core::plan::tree_plan::TreePlanRequest;
 use crate::core::plan::{Plan, tree_plan};
 use crate::core::values::profile::Profile;
 use crate::host::Root;
-use crate::host::facts::tree_facts::{FactsRequest, TreeScope};
+use crate::host::facts::tree_facts::{FactsRequest, LocalMerging, TreeScope};
 use crate::host::facts::{boot, tree_facts};
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
@@ -21,8 +20,8 @@ pub(crate) struct TreeChange<'a> {
     pub(crate) desired: &'a HostConfig,
     pub(crate) profile: Profile,
     pub(crate) reach: TreeScope,
-    /// Policies by which local changes are merged; `None` where none are.
-    pub(crate) merging: Option<&'a MergePolicies>,
+    /// How local changes are merged; `None` where none are.
+    pub(crate) merging: Option<LocalMerging<'a>>,
 }
 
 /// Plan a change of the tree at `root`.

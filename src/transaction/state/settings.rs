@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::settings::{
-    Settings, SettingsError, VOLATILE_FRAGMENTS, is_fragment, is_fragment_name,
+    LOCAL_FRAGMENTS, Settings, SettingsError, VOLATILE_FRAGMENTS, is_fragment, is_fragment_name,
 };
 use crate::core::plan::drift::local_merge::MergePolicies;
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::DAEMON_ENVIRONMENT;
@@ -43,35 +44,72 @@ pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), Tran
 }
 
 /// Load the drift policies that decide on local changes in an update from the `running` tree to `desired`, written into the
-/// tree at `next`. Settings that cannot be used have the default, under which nothing is merged.
+/// tree at `next`. After the update, settings that cannot be used have the default, under which nothing is merged.
 pub(crate) fn merge_policies(
     running: &Root,
     next: &Root,
     desired: &HostConfig,
 ) -> Result<MergePolicies, TransactionError> {
-    let mut changed = changed_fragments(next, desired)?;
+    let mut changed = shipped_fragments(running, next)?;
+    changed.extend(changed_fragments(next, desired)?);
     // What they say may hold until the reboot that the update needs, and not after it.
     let volatile = ManagedPath::constant(VOLATILE_FRAGMENTS);
     let names = next.list(&volatile)?.into_iter().filter(|name| is_fragment_name(name));
     changed.extend(names.map(|name| (volatile.join(&name), None)));
     let after = load(next, &changed).unwrap_or_default().drift;
-    Ok(MergePolicies { before: settings_or_default(running).drift, after })
+    // The update can mend settings that cannot be read. Until then, the policies after it are the best guess.
+    let before = settings(running).map_or_else(|_| after.clone(), |settings| settings.drift);
+    Ok(MergePolicies { before, after })
 }
 
-/// Fragments of the tree at `root` that `desired` changes, with their contents after the update; `None` for a removed one.
-fn changed_fragments(
-    root: &Root,
-    desired: &HostConfig,
-) -> Result<BTreeMap<ManagedPath, Option<Vec<u8>>>, TransactionError> {
+/// Fragments with their contents after an update; `None` for a removed one.
+type ChangedFragments = BTreeMap<ManagedPath, Option<Vec<u8>>>;
+
+/// Find the fragments in `/etc` that are as the `running` image ships them, or absent, as the next image ships them:
+/// libostree's merge of `/etc` takes these.
+fn shipped_fragments(running: &Root, next: &Root) -> Result<ChangedFragments, TransactionError> {
+    let local = ManagedPath::constant(LOCAL_FRAGMENTS);
+    let shipped = ManagedPath::constant(&format!("/usr{LOCAL_FRAGMENTS}"));
+    let mut changed = ChangedFragments::new();
+    let names = running.list(&shipped)?.into_iter().chain(next.list(&shipped)?);
+    for name in names.filter(|name| is_fragment_name(name)) {
+        let (at, from) = (local.join(&name), shipped.join(&name));
+        if running.path_state(&at)?.is_same_content(&running.path_state(&from)?) {
+            changed.insert(at, next.read(&from, limits::FRAGMENT_BYTES)?);
+        }
+    }
+    Ok(changed)
+}
+
+/// Find the fragments of the tree at `root` that `desired` changes.
+fn changed_fragments(root: &Root, desired: &HostConfig) -> Result<ChangedFragments, TransactionError> {
     let written = desired.files.iter().filter(|(path, _)| is_fragment(path));
     let written = written.map(|(path, file)| (path.clone(), Some(file.with_appended())));
     // A link to /dev/null masks a fragment, as an empty file does.
     let masked = desired.links.iter().filter(|(path, link)| is_fragment(path) && link.target == MASK);
     let masked = masked.map(|(path, _)| (path.clone(), Some(Vec::new())));
-    let dropped = managed_fragments(root)?.into_iter().filter(|path| !desired.files.contains_key(path));
-    let mut changed: BTreeMap<_, _> = dropped.map(|path| (path, None)).collect();
+    let current = CurrentState::load(root)?;
+    let mut changed = ChangedFragments::new();
+    for path in managed_fragments(&current).filter(|path| !desired.files.contains_key(*path)) {
+        changed.insert(path.clone(), unmanaged_text(root, &current, path)?);
+    }
     changed.extend(written.chain(masked));
     Ok(changed)
+}
+
+/// Read what a fragment becomes that the config does not have any more: its pre-image, or the file of the image.
+fn unmanaged_text(
+    root: &Root,
+    current: &CurrentState,
+    path: &ManagedPath,
+) -> Result<Option<Vec<u8>>, TransactionError> {
+    if current.prior_changes().originals.contains(path) {
+        return Ok(root.read(&GenerationRecord::original_of(path), limits::FRAGMENT_BYTES)?);
+    }
+    match ManagedPath::parse(&format!("/usr{path}")) {
+        Ok(shipped) if path.is_within(LOCAL_FRAGMENTS) => Ok(root.read(&shipped, limits::FRAGMENT_BYTES)?),
+        _ => Ok(None),
+    }
 }
 
 /// Return true if the daemon's unit is started, and its environment file names no source.
@@ -83,14 +121,15 @@ fn daemon_needs_source(root: &Root) -> Result<bool, TransactionError> {
     Ok(environment.is_some_and(|text| !names_source(&text)))
 }
 
-/// List the fragments that the current config manages: one that the desired config does not have is removed.
-fn managed_fragments(root: &Root) -> Result<Vec<ManagedPath>, TransactionError> {
-    let current = CurrentState::load(root)?;
-    let files = current.host().into_iter().flat_map(|host| host.files.keys());
-    Ok(files.filter(|path| is_fragment(path)).cloned().collect())
+/// Iterate over the fragments that the current config manages, links included.
+fn managed_fragments(current: &CurrentState) -> impl Iterator<Item = &ManagedPath> {
+    let host = current.host();
+    let files = host.into_iter().flat_map(|host| host.files.keys());
+    let links = host.into_iter().flat_map(|host| host.links.keys());
+    files.chain(links).filter(|path| is_fragment(path))
 }
 
-fn load(root: &Root, changed: &BTreeMap<ManagedPath, Option<Vec<u8>>>) -> Result<Settings, TransactionError> {
+fn load(root: &Root, changed: &ChangedFragments) -> Result<Settings, TransactionError> {
     let parsed = Settings::of(&load_changed_fragments(root, changed)?);
     Ok(SettingsError::with_unusable_names(parsed, unusable_fragments(root)?)?)
 }

@@ -17,7 +17,7 @@ use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::paths::RECORD;
 use crate::host::facts::booted::SYSROOT;
-use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
 use crate::host::fs::etc_copy;
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::{FileOperation, HostError, LockedHost, LockedRoot, Root, RunningHost};
@@ -274,7 +274,7 @@ pub(crate) fn etc_steps(
         desired: &desired.host,
         profile: staged.profile,
         reach: TreeScope::Etc,
-        merging: merging.as_ref(),
+        merging: LocalMerging::by(merging.as_ref(), running),
     };
     let mut plan = plan_tree_update(next, change)?;
     // Staging has refused them, unless they were made since, or the update overrules them.

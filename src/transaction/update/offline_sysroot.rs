@@ -14,7 +14,7 @@ use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::LockedRoot;
 use crate::host::facts::boot;
 use crate::host::facts::booted::open_deployment;
-use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::{apply, labels, policy_labels};
@@ -166,14 +166,15 @@ fn write_generation(
     let root = open_deployment(sysroot, &bound.id())?;
     let (current, desired) = (&draft.current, &target.desired.host);
     writable_paths::ensure_writable(&root, desired)?;
-    let merging = target.merge_policies(current, &target.sysroot.open(&draft.base.id)?, &root)?;
+    let base = target.sysroot.open(&draft.base.id)?;
+    let merging = target.merge_policies(current, &base, &root)?;
     let change = TreeChange {
         current,
         before: current.host(),
         desired,
         profile: target.profile,
         reach: TreeScope::Etc,
-        merging: merging.as_ref(),
+        merging: LocalMerging::by(merging.as_ref(), &base),
     };
     let mut plan = plan_tree_update(&root, change)?;
     target.overrule_conflicts(&mut plan, &root);

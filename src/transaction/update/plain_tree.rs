@@ -7,7 +7,7 @@ use crate::core::history::HistoryEvent;
 use crate::core::plan::Plan;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::profile::Profile;
-use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedRoot, Root};
 use crate::transaction::TransactionError;
@@ -52,7 +52,8 @@ fn plan_from(
     settings::ensure_usable_after(root, desired)?;
     let merging = settings::merge_policies(root, root, desired)?;
     let reach = TreeScope::Everything;
-    let change = TreeChange { current, before, desired, profile, reach, merging: Some(&merging) };
+    let merging = LocalMerging::by(Some(&merging), root);
+    let change = TreeChange { current, before, desired, profile, reach, merging };
     let mut plan = plan_tree_update(root, change)?;
     plan.unsupported.extend(os_parts(desired));
     Ok(plan)

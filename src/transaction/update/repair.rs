@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::drift::repair_plan;
 use crate::core::plan::drift::repair_plan::RepairPlan;
+use crate::core::plan::drift::{Drift, DriftFinding};
 use crate::core::plan::service_actions;
 use crate::core::plan::steps::{PlanStep, PlannedSteps};
 use crate::core::state::journal::JournalScope;
@@ -86,9 +87,12 @@ fn finish(
     obstacles: &Obstacles,
 ) -> DriftReport {
     chosen.retain(|path| !obstacles.contains_key(path));
-    let remains = |path: &ManagedPath| after.findings.iter().any(|found| found.drift.path == *path);
+    let remains = |drift: &Drift| {
+        let found = |found: &DriftFinding| (&found.drift.path, found.drift.kind) == (&drift.path, drift.kind);
+        after.findings.iter().any(found)
+    };
     let drift = before.findings.into_iter().map(|found| found.drift);
-    after.repaired = drift.filter(|drift| chosen.contains(&drift.path) && !remains(&drift.path)).collect();
+    after.repaired = drift.filter(|drift| chosen.contains(&drift.path) && !remains(drift)).collect();
     after.restored = chosen;
     if !after.repaired.is_empty() {
         let note = HistoryNote::of(&before.record).with_paths(after.repaired.iter().map(|drift| &drift.path));
@@ -143,7 +147,7 @@ fn carry_out(
     let plan = plan_tree_update(root, change)?;
     let tree = plan.tree.unwrap_or_default();
     let RepairPlan { steps, created_directories, mut obstacles } = repair_plan::plan_repair(&tree, chosen);
-    obstacles.extend(lost_originals(recorded, chosen));
+    obstacles.extend(lost_originals(current, chosen));
     let record = with_created_directories(recorded, &created_directories, root.boot_id());
     let rewrites = |path: &ManagedPath| match path.as_str() {
         RECORD => record != *recorded || chosen.contains(path),
@@ -192,8 +196,9 @@ fn reload_units(services: &dyn ServiceControl, steps: &[PlanStep]) {
 }
 
 /// Find the chosen pre-images, which nothing can restore.
-fn lost_originals(recorded: &GenerationRecord, chosen: &BTreeSet<ManagedPath>) -> Obstacles {
-    let originals = recorded.originals.iter().map(|path| (GenerationRecord::original_of(path), path));
+fn lost_originals(current: &CurrentState, chosen: &BTreeSet<ManagedPath>) -> Obstacles {
+    let originals = current.prior_changes().originals.into_iter();
+    let originals = originals.map(|path| (GenerationRecord::original_of(&path), path));
     let lost = originals.filter(|(original, _)| chosen.contains(original));
     lost.map(|(original, path)| (original, format!("the pre-image of {path} has no other copy"))).collect()
 }

@@ -14,7 +14,7 @@ use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::SYSROOT;
-use crate::host::facts::tree_facts::TreeScope;
+use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
 use crate::host::facts::{boot, interfaces};
 use crate::host::{LockedHost, LockedRoot, Root};
 use crate::os::{
@@ -121,7 +121,7 @@ fn prepare(
         desired,
         profile: target.profile,
         reach: TreeScope::Etc,
-        merging: merging.as_ref(),
+        merging: LocalMerging::by(merging.as_ref(), root),
     };
     let mut plan = plan_tree_update(&next, change)?;
     target.overrule_conflicts(&mut plan, &next);

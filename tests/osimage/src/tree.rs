@@ -54,6 +54,8 @@ pub struct Os {
     links: Vec<&'static str>,
     agent: Option<ShippedAgent>,
     has_rpm_database: bool,
+    /// Further files.
+    files: Vec<(String, String)>,
 }
 
 impl Os {
@@ -67,6 +69,7 @@ impl Os {
             links: Vec::new(),
             agent: None,
             has_rpm_database: false,
+            files: Vec::new(),
         }
     }
 
@@ -111,6 +114,13 @@ impl Os {
     #[must_use]
     pub fn with_rpm_database(self) -> Self {
         Self { has_rpm_database: true, ..self }
+    }
+
+    /// Add a text file, such as `usr/etc/motd`.
+    #[must_use]
+    pub fn with_file(mut self, path: &str, text: &str) -> Self {
+        self.files.push((path.to_owned(), text.to_owned()));
+        self
     }
 
     /// Version in the image's label and in `os-release`.
@@ -182,6 +192,7 @@ impl Os {
             format!("usr/etc/os/version-{}.conf", self.number),
             format!("# Shipped with version {} alone.\n", self.number),
         ));
+        files.extend(self.files.iter().cloned());
         files
     }
 

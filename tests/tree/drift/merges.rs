@@ -159,6 +159,11 @@ fn changes_are_kept_only_where_the_policy_holds_after_the_update() {
     assert_eq!(snapshot::changes(&before, &host.snapshot()), Vec::<String>::new());
     host.apply(&with_policy(desired));
     assert_eq!(host.text(PATH), "server b\ndriftfile d\nlogdir l\nallow x\n");
+    // Settings that cannot be read, and that the update mends, lose no change.
+    host.put(FRAGMENT, "[drift\n");
+    let desired = "server c\ndriftfile d\nlogdir l\n";
+    host.apply(&with_policy(desired));
+    assert_eq!(host.text(PATH), "server c\ndriftfile d\nlogdir l\nallow x\n");
     // A policy in /run is gone after a reboot. What is as desired needs no merge.
     host.put("/run/flameholder/config.d/30-drift.toml", POLICY);
     let refused = run(&host, "apply", RECORDED, &[]);
