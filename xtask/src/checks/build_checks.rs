@@ -40,8 +40,11 @@ pub fn release_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     run.tree.build_release().map(|()| CheckOutcome::PASSED)
 }
 
-/// Check size and linkage of the release executable.
+/// Check size and linkage of the release executable, and the libc that it and the worker need.
 pub fn release_executable(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    for name in ["flameholder", "flameholder-ostree"] {
+        executable::ensure_portable(&run.tree.executable(name))?;
+    }
     executable::ensure_lean(&run.tree.executable("flameholder")).map(|()| CheckOutcome::PASSED)
 }
 

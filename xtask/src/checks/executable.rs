@@ -1,4 +1,5 @@
-//! Bounds on the size of the agent's executable and on the libraries that it links: it runs on every host.
+//! Bounds on the size of the agent's executable, on the libraries that it links and on the libc that it needs: it runs on
+//! every host.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,6 +13,39 @@ const MIB: u64 = 1024 * 1024;
 const SIZE_LIMIT: u64 = 20 * MIB;
 /// Libraries of the worker, which runs during one transaction only.
 const WORKER_ONLY: [&str; 5] = ["libostree", "libglib", "libgobject", "libgio", "libsoup"];
+
+/// Newest version of glibc whose symbols an executable may need, major and minor: that of RHEL 9 and its CoreOS.
+const GLIBC: (u32, u32) = (2, 34);
+
+/// Check that an executable starts with the oldest glibc of the hosts.
+///
+/// # Errors
+/// The executable needs symbols of a newer glibc.
+pub fn ensure_portable(executable: &Path) -> Result<()> {
+    let versions = invocation::read(
+        Command::new("readelf").args(["--version-info", "--wide"]).arg(executable).env("LC_ALL", "C"),
+    )?;
+    let newest = glibc_versions(&versions).max().unwrap_or_default();
+    ensure!(
+        newest > (0, 0) && newest <= GLIBC,
+        "{} needs symbols of glibc {}.{}, but hosts can have {}.{}",
+        executable.display(),
+        newest.0,
+        newest.1,
+        GLIBC.0,
+        GLIBC.1
+    );
+    Ok(())
+}
+
+/// The versions of glibc in the output of `readelf --version-info`.
+fn glibc_versions(text: &str) -> impl Iterator<Item = (u32, u32)> {
+    let names = text.split("Name: GLIBC_").skip(1);
+    names.filter_map(|name| {
+        let mut numbers = name.split(|character: char| !character.is_ascii_digit());
+        Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+    })
+}
 
 /// Check size and linkage of a stripped ELF executable.
 ///
@@ -59,6 +93,13 @@ Dynamic section at offset 0x2dd8 contains 28 entries:
  0x0000000000000001 (NEEDED)             Shared library: [libc.so.6]
  0x000000000000000e (SONAME)             Library soname: [libgio.so]
 ";
+
+    #[test]
+    fn newest_version_of_glibc_is_found() {
+        let text = "  0x0020:   Name: GLIBC_2.9  Flags: none\n  0x0030:   Name: GLIBC_2.17  Flags: none\n  0x40:   Name: GCC_3.0";
+        assert_eq!(glibc_versions(text).max(), Some((2, 17)));
+        assert_eq!(glibc_versions("").max(), None);
+    }
 
     #[test]
     fn libraries_of_the_worker_are_found() {
