@@ -22,9 +22,17 @@ use output::{journal_log, stderr_log, terminal};
 use crate::core::values::profile::Profile;
 use crate::host::interrupt_signals::InterruptSignals;
 
+/// Version with the library that speaks TLS, of which a kernel in FIPS mode wants the host's.
+#[cfg(feature = "rustls")]
+const LONG_VERSION: &str =
+    concat!(env!("CARGO_PKG_VERSION"), "\nTLS: rustls (linked in; not for kernels in FIPS mode)");
+/// Version with the library that speaks TLS, of which a kernel in FIPS mode wants the host's.
+#[cfg(not(feature = "rustls"))]
+const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nTLS: OpenSSL of the host");
+
 /// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]
-#[command(name = "flameholder", version, propagate_version = true, max_term_width = 100)]
+#[command(name = "flameholder", version, long_version = LONG_VERSION, propagate_version = true, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

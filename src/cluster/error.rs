@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cluster::busy_server::BusyServer;
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
+use crate::https::UnvalidatedTls;
 
 /// Failed request to the API server.
 #[derive(Debug, thiserror::Error)]
@@ -13,6 +14,8 @@ pub enum ClusterError {
     /// The kubeconfig is missing or malformed.
     #[error("the kubeconfig {} cannot be used: {reason}", path.display())]
     Kubeconfig { path: PathBuf, reason: String },
+    #[error(transparent)]
+    UnvalidatedTls(#[from] UnvalidatedTls),
     /// No answer within this time.
     #[error("the API server did not answer within {} seconds", .0.as_secs())]
     TimedOut(Duration),

@@ -12,6 +12,7 @@ use tower::util::MapResultLayer;
 use crate::cluster::busy_server::refuse_busy;
 use crate::cluster::{ClusterError, RequestCounts, client_config};
 use crate::core::values::causes::chain;
+use crate::https::ensure_validated_tls;
 
 /// Deadline for establishing a connection.
 const CONNECTION: Duration = Duration::from_secs(10);
@@ -55,6 +56,9 @@ impl ClusterIdentity {
     fn connect(&self) -> Result<Client, ClusterError> {
         let failed = |reason: String| ClusterError::Kubeconfig { path: self.path.clone(), reason };
         let mut config = client_config::load(&self.path).map_err(|problem| failed(chain(&problem)))?;
+        if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
+            ensure_validated_tls()?;
+        }
         config.connect_timeout = Some(CONNECTION);
         // Callers retry, after the time that a busy server names. The client's own retries would be repeated
         // within milliseconds, up to the deadline of the request.

@@ -27,8 +27,8 @@ pub struct SystemFacts {
     pub soft_reboots: SoftReboots,
     /// Arguments of the running kernel. A soft reboot keeps them, whatever the boot entry of the booted deployment says.
     pub kernel_arguments: KernelArguments,
-    /// True if the kernel is in FIPS mode.
-    pub is_fips: bool,
+    /// True if the kernel is in FIPS mode; `None` if it has no such mode.
+    pub fips_mode: Option<bool>,
     /// Directories of programs, separated by colons.
     pub path: OsString,
     /// Time since the kernel started, including suspend.
@@ -43,7 +43,7 @@ impl SystemFacts {
             boot_id: boot::boot_id(soft_reboots.count),
             soft_reboots,
             kernel_arguments: booted::kernel_arguments()?,
-            is_fips: boot::is_in_fips_mode(),
+            fips_mode: boot::fips_mode(),
             path: std::env::var_os("PATH").unwrap_or_default(),
             uptime: boot::uptime,
         })

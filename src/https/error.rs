@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::core::config::settings::server_url::UrlError;
 use crate::core::values::limits;
+use crate::https::UnvalidatedTls;
 
 /// Failed request for a document.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,8 @@ pub enum HttpsError {
     /// The CAs of the system are needed, and there is none.
     #[error("the system has no CA to check the server with: name one with `server-ca`")]
     NoSystemCas,
+    #[error(transparent)]
+    UnvalidatedTls(#[from] UnvalidatedTls),
     /// No connection.
     #[error("{server} cannot be reached: {reason}")]
     Unreachable { server: String, reason: String },

@@ -6,7 +6,9 @@
 mod access_files;
 mod error;
 mod fetch;
+mod fips;
 mod tls;
 
 pub use error::HttpsError;
 pub use fetch::{DocumentAnswer, DocumentRequest, DocumentVersion, fetch};
+pub use fips::{TLS_LIBRARY, UnvalidatedTls, ensure_validated_tls};

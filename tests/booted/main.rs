@@ -17,6 +17,7 @@ mod boot_menu;
 mod bypass;
 mod documents;
 mod finalize_fails;
+mod fips;
 mod first_boot;
 mod foreign;
 mod generations;

@@ -26,6 +26,7 @@ use diff::ConfigDiff;
 use disruption::Disruption;
 use drift::Drift;
 use drift::local_merge::LocalMerges;
+use reconcile::FIPS_FIELD;
 use schemars::JsonSchema;
 use serde::Serialize;
 use steps::{PathObstruction, PlanStep, PlannedSteps};
@@ -162,6 +163,14 @@ impl Plan {
             tree: None,
             etc: None,
         })
+    }
+
+    /// Compare FIPS mode with that of the running kernel instead of that of the current config.
+    pub fn judge_fips(&mut self, mode: bool, desired: &HostConfig) {
+        self.irreconcilable.retain(|refusal| refusal.field != FIPS_FIELD);
+        let refused = reconcile::refuse_fips(mode, desired.os.fips, self.profile);
+        (self.current_os.fips, self.diff.fips) = (mode, refused.is_some());
+        self.irreconcilable.extend(refused);
     }
 
     /// Decide the disruption again, by this policy, and let through what the policy overrides. `current` and `desired` are the configs that the plan was

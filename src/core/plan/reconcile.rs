@@ -6,6 +6,9 @@ use crate::core::config::host_config::{CORE_USER, HostConfig};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
 
+/// Field of a config with FIPS mode.
+pub const FIPS_FIELD: &str = "spec.fips";
+
 /// Return all reasons for which the host cannot change from `current` to `desired`.
 #[must_use]
 pub fn irreconcilable(
@@ -26,7 +29,7 @@ pub fn irreconcilable(
     }
     if diff.fips {
         refused.push(Refusal::new(
-            "spec.fips",
+            FIPS_FIELD,
             "FIPS mode is set only at installation; reinstall the machine, or revert the change",
         ));
     }
@@ -34,6 +37,22 @@ pub fn irreconcilable(
         mcd_storage(desired, diff, &mut refused);
     }
     refused
+}
+
+/// Refuse a config for another FIPS mode than that of the running kernel. Like MCD, the profile `mcd` also refuses a config
+/// without FIPS mode for a kernel that is in it; nothing is weakened by such a config.
+#[must_use]
+pub fn refuse_fips(mode: bool, desired: bool, profile: Profile) -> Option<Refusal> {
+    let reason = match (mode, desired) {
+        (false, true) => {
+            "the kernel is not in FIPS mode, which is set only at installation; reinstall the machine, or revert the change"
+        }
+        (true, false) if profile == Profile::Mcd => {
+            "the kernel is in FIPS mode, but the config is for one that is not; set it to true, or reinstall the machine"
+        }
+        _ => return None,
+    };
+    Some(Refusal::new(FIPS_FIELD, reason))
 }
 
 fn mcd_storage(desired: &HostConfig, diff: &ConfigDiff, refused: &mut Vec<Refusal>) {

@@ -220,6 +220,8 @@ pub enum DriftKind {
     Password,
     /// A boot entry without the configured kernel arguments, or with another order.
     KernelArguments,
+    /// A kernel that is not in the configured FIPS mode.
+    FipsMode,
 }
 
 impl std::fmt::Display for DriftKind {
@@ -239,6 +241,7 @@ impl std::fmt::Display for DriftKind {
             Self::KernelArguments => {
                 "belongs to a boot entry that lacks kernel arguments, or has them in another order"
             }
+            Self::FipsMode => "belongs to a config for another FIPS mode than the kernel's",
         })
     }
 }

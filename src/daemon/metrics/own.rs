@@ -16,13 +16,11 @@ use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::image::boot_image::BootImage;
 use crate::daemon::jobs::generation_figures::GenerationFigures;
 use crate::daemon::jobs::work_result::{ComparisonFigures, JobFindings};
+use crate::https::TLS_LIBRARY;
 use crate::transaction::plan::host_origin::HostOrigin;
 
 /// Gauge in seconds, with fractions.
 pub(super) type SecondsGauge = Gauge<f64, AtomicU64>;
-
-/// Library that speaks TLS to the cluster.
-const TLS: &str = if cfg!(feature = "rustls") { "rustls" } else { "openssl" };
 
 /// Now, in seconds since 1970.
 pub(super) fn now() -> f64 {
@@ -55,7 +53,7 @@ impl OwnMetrics {
         let metrics = Self::default();
         metrics.source_up.set(1);
         let build = Labelled::<3, Gauge>::default();
-        let labels = [("version", env!("CARGO_PKG_VERSION")), ("tls", TLS), ("architecture", ARCH)];
+        let labels = [("version", env!("CARGO_PKG_VERSION")), ("tls", TLS_LIBRARY), ("architecture", ARCH)];
         build.get_or_create(&labels.map(|(name, value)| (name, value.to_owned()))).set(1);
         registry.register("flameholder_build_info", "Version of flameholder", build);
         metrics.register_phases(registry);

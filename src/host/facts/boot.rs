@@ -30,10 +30,11 @@ pub fn is_running(root: &Path) -> bool {
     is_top && Path::new("/run/systemd/system").is_dir()
 }
 
-/// Return true if the running kernel is in FIPS mode.
+/// Return true if the running kernel is in FIPS mode; `None` if it has no such mode.
 #[must_use]
-pub fn is_in_fips_mode() -> bool {
-    std::fs::read_to_string("/proc/sys/crypto/fips_enabled").is_ok_and(|text| text.trim() == "1")
+pub fn fips_mode() -> Option<bool> {
+    let text = std::fs::read_to_string("/proc/sys/crypto/fips_enabled").ok()?;
+    Some(text.trim() == "1")
 }
 
 /// Return the days since 1970, as `shadow(5)` counts them. A clock before 1970 counts as day 0.

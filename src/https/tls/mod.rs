@@ -18,6 +18,7 @@ use self::rustls::{RustlsStream as TlsStream, connect as connect_with_provider};
 use super::HttpsError;
 use super::access_files::AccessFiles;
 use super::error::CertificateFault;
+use super::fips::ensure_validated_tls;
 use crate::core::config::settings::server_access::PublicKeyPin;
 use crate::core::config::settings::server_url::ServerUrl;
 
@@ -39,6 +40,7 @@ pub(super) async fn connect(
     url: &ServerUrl,
     files: &AccessFiles,
 ) -> Result<(TlsStream, PublicKeyPin), HttpsError> {
+    ensure_validated_tls()?;
     let server = || url.authority().to_owned();
     let connected = connect_with_provider(stream, url.host(), files).await;
     let (stream, certificate) = connected.map_err(|fault| match fault {

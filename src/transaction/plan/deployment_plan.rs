@@ -143,7 +143,7 @@ pub(crate) fn plan_deployment_after(
     }
     let existing = foreign_kernel_arguments(&base);
     if target.starts_first_boot(&current) {
-        let (image, fips) = (deployed.as_ref(), sysroot.is_fips());
+        let (image, fips) = (deployed.as_ref(), sysroot.fips_mode().unwrap_or_default());
         before =
             Some(first_boot::applied(&desired, InstalledOs { image, kernel_arguments: &existing, fips }));
     }
@@ -217,6 +217,9 @@ fn plan_for_base(
         plan.leave_out_obstructed(|path| root.is_changed_by_users(path));
     }
     target.overrule_conflicts(&mut plan, root);
+    if let Some(mode) = target.sysroot.fips_mode() {
+        plan.judge_fips(mode, desired);
+    }
     plan.apply_policy(target.policy, before, desired);
     Ok((plan, unresolved))
 }

@@ -22,8 +22,16 @@ use crate::transaction::state::error::StateError;
 use crate::transaction::state::interrupted::ensure_not_interrupted;
 use crate::transaction::state::settings::settings;
 
-/// Obstacle of kernel arguments.
-const NEEDS_REBOOT: &str = "a repair does not reboot; `flameholder apply` with the same config sets them";
+/// Return the obstacle of drift that no change of files can repair.
+fn unrepaired_kind(kind: DriftKind) -> Option<&'static str> {
+    match kind {
+        DriftKind::KernelArguments => {
+            Some("a repair does not reboot; `flameholder apply` with the same config sets them")
+        }
+        DriftKind::FipsMode => Some("FIPS mode is set only at installation"),
+        _ => None,
+    }
+}
 
 /// Result of a drift comparison.
 #[derive(Debug)]
@@ -76,18 +84,16 @@ impl DriftReport {
     #[must_use]
     pub fn repairable(&self) -> BTreeSet<ManagedPath> {
         let findings = self.findings.iter().filter(|found| found.policy == DriftPolicy::Repair);
-        let findings = findings.filter(|found| found.drift.kind != DriftKind::KernelArguments);
+        let findings = findings.filter(|found| unrepaired_kind(found.drift.kind).is_none());
         findings.map(|found| found.drift.path.clone()).collect()
     }
 
     /// Add the reasons for which paths were not repaired.
     pub(crate) fn add_obstacles(&mut self, obstacles: &BTreeMap<ManagedPath, String>) {
         for found in &mut self.findings {
-            found.obstacle = match found.drift.kind {
-                DriftKind::KernelArguments => {
-                    (found.policy == DriftPolicy::Repair).then(|| NEEDS_REBOOT.to_owned())
-                }
-                _ => obstacles.get(&found.drift.path).cloned(),
+            found.obstacle = match unrepaired_kind(found.drift.kind) {
+                Some(reason) => (found.policy == DriftPolicy::Repair).then(|| reason.to_owned()),
+                None => obstacles.get(&found.drift.path).cloned(),
             };
         }
     }

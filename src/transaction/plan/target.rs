@@ -153,11 +153,11 @@ impl TargetSysroot<'_> {
         }
     }
 
-    /// Return true if a deployment made here would run with a kernel that is now in FIPS mode.
-    pub(crate) fn is_fips(self) -> bool {
+    /// Return true if the kernel is in FIPS mode; `None` if it has no such mode, or does not run.
+    pub(crate) fn fips_mode(self) -> Option<bool> {
         match self {
-            Self::Offline(_) => false,
-            Self::Running(host) => host.system.is_fips,
+            Self::Offline(_) => None,
+            Self::Running(host) => host.system.fips_mode,
         }
     }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use crate::core::history::history_log::HistoryLog;
 use crate::core::plan::drift::{Drift, DriftDifference};
+use crate::core::plan::reconcile;
 use crate::core::state::journal::Journal;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
@@ -218,6 +219,12 @@ pub fn verify_running(os: &mut dyn Sysroot, host: &RunningHost) -> Result<DriftR
     // The bootloader can pass other arguments than the boot entry lists.
     if let Some(drift) = drift_of_boot_entry(&verified.record, &running, host.booted.entry.as_ref()) {
         verified.add(root, drift);
+    }
+    let wanted = state.host().is_some_and(|host| host.os.fips);
+    if let Some(mode) = host.system.fips_mode
+        && reconcile::refuse_fips(mode, wanted, verified.record.profile).is_some()
+    {
+        verified.add(root, Drift::of_fips_mode(mode));
     }
     verified.skew = host.booted.skew(&host.system.kernel_arguments);
     Ok(verified)

@@ -91,3 +91,19 @@ fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     let _terminator = start_again();
     agent.wait_for_line("ShuttingDown rendered-two");
 }
+
+#[test]
+fn kernel_in_fips_mode_gets_no_tls_of_the_agents_own() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    make_certificates(&host);
+    let terminator = start_terminator(&host, cluster.proxy.address());
+    let port = terminator.port();
+    for file in ["kubeconfig", "kubelet"] {
+        fs::write(host.path("media").join(file), kubeconfig(port)).unwrap();
+    }
+    host.set_fips_mode(true);
+    cluster.proxy.clear();
+    let mut agent = cluster.start_introduced_agent(&host);
+    while !agent.wait_for_line("warn: ").contains("the kernel is in FIPS mode, and this build") {}
+    assert!(cluster.proxy.log().requests.is_empty(), "a request reached the server");
+}

@@ -49,6 +49,17 @@ impl Drift {
         }
     }
 
+    /// Drift of a kernel whose FIPS `mode` is not that of the config.
+    #[must_use]
+    pub fn of_fips_mode(mode: bool) -> Self {
+        let word = |mode: bool| if mode { "on" } else { "off" };
+        Self {
+            path: ManagedPath::constant(RECORD),
+            kind: DriftKind::FipsMode,
+            difference: Some(DriftDifference::new(word(!mode), word(mode))),
+        }
+    }
+
     /// Describe the drift without its path, in one line.
     #[must_use]
     pub fn description(&self) -> String {

@@ -37,7 +37,7 @@ fn host(directory: &Path, booted: &DeploymentId, generation: Option<&GenerationI
             boot_id: THIS_BOOT.into(),
             soft_reboots: SoftReboots::default(),
             kernel_arguments: KernelArguments::default(),
-            is_fips: false,
+            fips_mode: None,
             path: "/usr/bin".into(),
             uptime: || Duration::from_secs(60),
         },

@@ -45,6 +45,12 @@ impl Config {
         self
     }
 
+    /// Set FIPS mode.
+    pub fn fips(mut self, mode: bool) -> Self {
+        self.0["spec"]["fips"] = json!(mode);
+        self
+    }
+
     pub fn json(&self) -> &Value {
         &self.0
     }

@@ -38,6 +38,13 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs tmpfs "$root/tmp"
 mount --bind "$host/kernel/cmdline" "$root/proc/cmdline"
+# A kernel with FIPS mode: its file with the mode, and of all others the boot ID.
+if [ -e "$host/kernel/fips_enabled" ]; then
+    mount -t tmpfs tmpfs "$root/proc/sys"
+    mkdir -p "$root/proc/sys/crypto" "$root/proc/sys/kernel/random"
+    cp "$host/kernel/fips_enabled" "$root/proc/sys/crypto/fips_enabled"
+    touch "$root/proc/sys/kernel/random/boot_id"
+fi
 mount --bind "$host/kernel/boot_id" "$root/proc/sys/kernel/random/boot_id"
 for directory in usr/bin usr/sbin usr/lib64 usr/lib/x86_64-linux-gnu; do
     mount --bind "/$directory" "$root/$directory"
