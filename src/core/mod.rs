@@ -10,6 +10,7 @@ pub mod daemon;
 pub mod enablement;
 pub mod etc_merge;
 pub mod history;
+pub mod image_policy;
 pub mod pinned_images;
 pub mod plan;
 pub mod state;

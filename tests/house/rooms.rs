@@ -11,7 +11,7 @@ const ROOMS: [(&str, &[&[&str]]); 4] = [
         &[
             &["values"],
             &["enablement"],
-            &["config", "etc_merge"],
+            &["config", "etc_merge", "image_policy"],
             &["state"],
             &["history", "plan"],
             &["pinned_images", "trust"],

@@ -10,13 +10,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use flameholder::core::image_policy::ImagePolicy;
 use flameholder::core::values::image::{ImageRef, ImageTransport, ImageVerification};
 use flameholder::os::{OsError, PullFailure, RedactedCause};
 use ostree_ext::container::{
     merge_default_container_proxy_opts, merge_default_container_proxy_opts_with_isolation,
 };
 use ostree_ext::containers_image_proxy::{Error as ProxyError, ImageProxyConfig};
-use serde_json::Value;
 use tokio::time::timeout;
 
 use crate::error_classes::pull_failure;
@@ -71,11 +71,9 @@ impl SignaturePolicy {
 /// Refuse a policy that accepts every image for which it has no rule, as ostree-ext does for OS images.
 fn refuse_accepting_default() -> anyhow::Result<()> {
     let text = std::fs::read(POLICY).with_context(|| format!("reading the signature policy {POLICY}"))?;
-    let policy: Value = serde_json::from_slice(&text).with_context(|| format!("decoding {POLICY}"))?;
-    let rules = policy.get("default").and_then(Value::as_array);
-    let accepts = |rule: &Value| rule.get("type").and_then(Value::as_str) == Some("insecureAcceptAnything");
+    let policy = ImagePolicy::parse(&text).with_context(|| format!("decoding {POLICY}"))?;
     ensure!(
-        !rules.is_some_and(|rules| rules.iter().all(accepts)),
+        !policy.default_rule().accepts_anything(),
         "{POLICY} accepts every image by default (insecureAcceptAnything); refusing usage"
     );
     Ok(())

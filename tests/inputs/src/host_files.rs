@@ -7,6 +7,7 @@ use flameholder::core::config::settings::{FragmentFile, Settings, SettingsError}
 use flameholder::core::enablement::{
     self, EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName, UnitOperation,
 };
+use flameholder::core::image_policy::ImagePolicy;
 use flameholder::core::values::image::ImageRef;
 use flameholder::core::values::kernel_arguments::KernelArguments;
 use flameholder::core::values::names::ManagedPath;
@@ -19,6 +20,19 @@ pub(crate) fn accounts(input: &[u8]) {
     let (Ok(passwd), Ok(group)) = (std::str::from_utf8(passwd), std::str::from_utf8(group)) else { return };
     let accounts = AccountTable::parse([passwd], [group]);
     assert_eq!(accounts, AccountTable::parse([passwd, passwd], [group]), "the first entry of a name wins");
+}
+
+/// The input is a signature policy and, behind a NUL, an image's reference.
+pub(crate) fn image_policy(input: &[u8]) {
+    let (policy, image) = halves(input);
+    let Ok(policy) = ImagePolicy::parse(policy) else { return };
+    assert!(!policy.default_rule().requirements.is_empty(), "a rule demands something");
+    let Some(image) = std::str::from_utf8(image).ok().and_then(|image| image.parse::<ImageRef>().ok()) else {
+        return;
+    };
+    let rule = policy.rule_for(&image);
+    assert!(!rule.demand().is_empty() && !rule.to_string().is_empty(), "{rule:?}");
+    assert!(!(rule.accepts_anything() && rule.demands_signature()), "{rule:?}");
 }
 
 pub(crate) fn image_reference(input: &[u8]) {

@@ -20,10 +20,11 @@ pub struct InputCheck {
 }
 
 /// All checks, by name.
-pub const CHECKS: [InputCheck; 17] = [
+pub const CHECKS: [InputCheck; 18] = [
     InputCheck { name: "accounts", check: host_files::accounts },
     InputCheck { name: "data_url", check: configs::data_url },
     InputCheck { name: "ignition", check: configs::ignition },
+    InputCheck { name: "image_policy", check: host_files::image_policy },
     InputCheck { name: "image_reference", check: host_files::image_reference },
     InputCheck { name: "journal", check: own_documents::journal },
     InputCheck { name: "kernel_arguments", check: host_files::kernel_arguments },
