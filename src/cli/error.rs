@@ -64,7 +64,7 @@ pub enum CliError {
     /// A malformed image reference on the command line.
     #[error(transparent)]
     Image(#[from] ImageRefError),
-    /// `introduce` could not write the cluster credentials on the host.
+    /// `introduce` could not copy the token to the host.
     #[error(transparent)]
     Introduction(#[from] IntroductionError),
     /// The OS image has an agent that should run instead, and cannot be started.

@@ -90,7 +90,7 @@ enum Command {
     /// For the daemon: do one job on the host, read from standard input
     #[command(hide = true)]
     Work(systemd::work::WorkArgs),
-    /// In a pod: lend the pod's cluster identity to the daemon on the host
+    /// In a pod: lend the token of the pod's service account to the daemon on the host
     #[command(hide = true)]
     Introduce(systemd::introduce::IntroduceArgs),
 }

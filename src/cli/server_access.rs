@@ -27,7 +27,8 @@ pub(crate) struct ServerAccessArgs {
     /// Private key of that certificate (PEM), readable by its owner only
     #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_CLIENT_KEY")]
     client_key: Option<PathBuf>,
-    /// Send the server the bearer token in this file, which is read for each request
+    /// Send the server the bearer token in this file, which is read for each request; with the source `kube`, identify with it
+    /// in place of the user of --kubeconfig
     #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_TOKEN_FILE")]
     token_file: Option<PathBuf>,
 }

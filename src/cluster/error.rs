@@ -14,6 +14,9 @@ pub enum ClusterError {
     /// The kubeconfig is missing or malformed.
     #[error("the kubeconfig {} cannot be used: {reason}", path.display())]
     Kubeconfig { path: PathBuf, reason: String },
+    /// The file with the token that identifies this host is missing or malformed.
+    #[error("the token file {} cannot be used: {reason}", path.display())]
+    Token { path: PathBuf, reason: String },
     #[error(transparent)]
     UnvalidatedTls(#[from] UnvalidatedTls),
     /// No answer within this time.
@@ -114,6 +117,13 @@ impl ClusterError {
     /// Returns true if a new connection, with the kubeconfig and certificate of now, may succeed.
     #[must_use]
     pub fn is_about_the_connection(&self) -> bool {
-        matches!(self, Self::Denied(_) | Self::TimedOut(_) | Self::Unreachable(_) | Self::Kubeconfig { .. })
+        matches!(
+            self,
+            Self::Denied(_)
+                | Self::TimedOut(_)
+                | Self::Unreachable(_)
+                | Self::Kubeconfig { .. }
+                | Self::Token { .. }
+        )
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kube::Client;
 use kube::client::ClientBuilder;
+use kube::config::AuthInfo;
 use tower::util::MapResultLayer;
 
 use crate::cluster::busy_server::refuse_busy;
@@ -21,6 +22,8 @@ const CONNECTION: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub struct ClusterIdentity {
     path: PathBuf,
+    /// File with the token that identifies this host in place of the kubeconfig's user.
+    token: Option<PathBuf>,
     requests: RequestCounts,
     client: Arc<Mutex<Option<Client>>>,
 }
@@ -35,7 +38,13 @@ impl ClusterIdentity {
     /// Create an identity without reading the kubeconfig yet. Its requests are counted in `requests`.
     #[must_use]
     pub fn of(path: &Path, requests: RequestCounts) -> Self {
-        Self { path: path.to_owned(), requests, client: Arc::default() }
+        Self { path: path.to_owned(), token: None, requests, client: Arc::default() }
+    }
+
+    /// Take the token in this file in place of the kubeconfig's user. It is read again about every minute.
+    #[must_use]
+    pub fn with_token(self, file: Option<&Path>) -> Self {
+        Self { token: file.map(Path::to_owned), ..self }
     }
 
     /// Return the client; create it from the kubeconfig if there is none.
@@ -56,6 +65,11 @@ impl ClusterIdentity {
     fn connect(&self) -> Result<Client, ClusterError> {
         let failed = |reason: String| ClusterError::Kubeconfig { path: self.path.clone(), reason };
         let mut config = client_config::load(&self.path).map_err(|problem| failed(chain(&problem)))?;
+        if let Some(token) = &self.token {
+            ensure_bare_token(token)?;
+            let file = token.display().to_string();
+            config.auth_info = AuthInfo { token_file: Some(file), ..AuthInfo::default() };
+        }
         if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
             ensure_validated_tls()?;
         }
@@ -71,6 +85,18 @@ impl ClusterIdentity {
         };
         Ok(client.with_layer(&MapResultLayer::new(receive)).build())
     }
+}
+
+/// Fail unless the file has a token and nothing else: the client library sends the file as it is.
+fn ensure_bare_token(file: &Path) -> Result<(), ClusterError> {
+    let failed = |reason: String| ClusterError::Token { path: file.to_owned(), reason };
+    let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
+    if text.is_empty() || text.contains(|character: char| !character.is_ascii_graphic()) {
+        return Err(failed(
+            "it must hold a token and nothing else, not even a line feed behind it".to_owned(),
+        ));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -75,11 +75,96 @@ fn manifests_are_listed_and_have_known_fields_only() {
             "Role" => assert_valid::<Role>(&document),
             "RoleBinding" => assert_valid::<RoleBinding>(&document),
             "DaemonSet" => assert_valid::<DaemonSet>(&document),
+            "SecurityContextConstraints" => drop(constraints(&document)),
             "ValidatingAdmissionPolicy" => assert_valid::<ValidatingAdmissionPolicy>(&document),
             "ValidatingAdmissionPolicyBinding" => assert_valid::<ValidatingAdmissionPolicyBinding>(&document),
             other => panic!("{other}"),
         }
     }
+}
+
+/// Fields of `SecurityContextConstraints` (`security.openshift.io/v1`), of which no library has the type.
+#[derive(serde::Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+#[allow(dead_code, reason = "fields that are only checked for their names and types")]
+struct ConstraintFields {
+    api_version: String,
+    kind: String,
+    metadata: Value,
+    #[serde(rename = "allowHostDirVolumePlugin")]
+    allow_host_dir: bool,
+    #[serde(rename = "allowHostIPC")]
+    allow_host_ipc: bool,
+    allow_host_network: bool,
+    #[serde(rename = "allowHostPID")]
+    allow_host_pid: bool,
+    allow_host_ports: bool,
+    allow_privilege_escalation: bool,
+    allow_privileged_container: bool,
+    allowed_capabilities: Vec<String>,
+    default_add_capabilities: Vec<String>,
+    required_drop_capabilities: Vec<String>,
+    read_only_root_filesystem: bool,
+    run_as_user: Value,
+    #[serde(rename = "seLinuxContext")]
+    selinux_context: Value,
+    fs_group: Value,
+    supplemental_groups: Value,
+    seccomp_profiles: Vec<String>,
+    volumes: BTreeSet<String>,
+    users: Vec<String>,
+    groups: Vec<String>,
+}
+
+fn constraints(document: &Value) -> ConstraintFields {
+    serde_json::from_value(document.clone()).unwrap()
+}
+
+#[test]
+fn only_the_container_that_adopts_has_privileges_and_the_nodes_root() {
+    let set: DaemonSet = serde_json::from_value(documents("daemon-set.yaml").remove(0)).unwrap();
+    let template = set.spec.unwrap().template;
+    let annotations = template.metadata.unwrap().annotations.unwrap();
+    let pod = template.spec.unwrap();
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    assert_eq!((pod.host_network, pod.host_pid, pod.host_ipc), (None, None, None));
+    let containers: Vec<_> = pod.init_containers.iter().flatten().chain(&pod.containers).collect();
+    assert_eq!(containers.len(), 3);
+    for container in containers {
+        let context = container.security_context.as_ref().unwrap();
+        let mounts: BTreeSet<&str> =
+            container.volume_mounts.iter().flatten().map(|mount| mount.name.as_str()).collect();
+        if container.name == "adopt" {
+            assert_eq!(context.privileged, Some(true));
+            assert_eq!(mounts, BTreeSet::from(["rootfs"]), "it needs no token");
+            continue;
+        }
+        assert_eq!(mounts, BTreeSet::from(["account", "cluster"]), "{}", container.name);
+        assert_eq!(context.privileged, None, "{}", container.name);
+        assert_eq!(context.allow_privilege_escalation, Some(false), "{}", container.name);
+        assert_eq!(context.read_only_root_filesystem, Some(true), "{}", container.name);
+        let capabilities = context.capabilities.as_ref().unwrap();
+        assert_eq!((&capabilities.add, &capabilities.drop), (&None, &Some(vec!["ALL".to_owned()])));
+    }
+    // The constraints admit these pods and no wider ones.
+    let constraints = constraints(&documents("security-context-constraints.yaml")[0]);
+    let kinds: BTreeSet<String> = documents("daemon-set.yaml")[0]["spec"]["template"]["spec"]["volumes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|volume| volume.as_object().unwrap().keys().find(|key| *key != "name").unwrap().clone())
+        .collect();
+    assert_eq!(constraints.volumes, kinds);
+    assert_eq!(annotations.get("openshift.io/required-scc").map(String::as_str), Some("flameholder"));
+    assert_eq!(constraints.users, ["system:serviceaccount:openshift-machine-config-operator:flameholder"]);
+    assert!(constraints.groups.is_empty() && constraints.allowed_capabilities.is_empty());
+    let of_the_node = [
+        constraints.allow_host_ipc,
+        constraints.allow_host_network,
+        constraints.allow_host_pid,
+        constraints.allow_host_ports,
+    ];
+    assert_eq!(of_the_node, [false; 4]);
 }
 
 /// Stand-in for systemd-run: skip its options and run the command.
@@ -102,8 +187,9 @@ fn pod_adopts_its_node() {
     let (outcome, calls) = run_with_systemd(&host, &["sh", "-ec", &command]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
     assert!(calls.iter().any(|call| call == "RestartUnit flameholder-daemon.service replace"), "{calls:?}");
-    let environment = "FLAMEHOLDER_SOURCE=kube\nFLAMEHOLDER_KUBECONFIG=/run/flameholder/cluster/kubeconfig\n\
-                       FLAMEHOLDER_NODE_KUBECONFIG=/var/lib/kubelet/kubeconfig\nNODE_NAME=edge-7\n";
+    let environment = "FLAMEHOLDER_SOURCE=kube\nFLAMEHOLDER_KUBECONFIG=/etc/kubernetes/kubeconfig\n\
+                       FLAMEHOLDER_NODE_KUBECONFIG=/var/lib/kubelet/kubeconfig\n\
+                       FLAMEHOLDER_TOKEN_FILE=/run/flameholder/cluster/token\nNODE_NAME=edge-7\n";
     assert_eq!(host.read_etc("flameholder/daemon.env").as_deref(), Some(environment));
     let command = fs::read_link(host.var("usrlocal/bin/flameholder")).unwrap();
     let version = env!("CARGO_PKG_VERSION");
@@ -117,9 +203,6 @@ fn pod_adopts_its_node() {
 #[test]
 fn replaced_token_is_copied_to_the_host() {
     let (host, account) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let kubeconfig = host.path().join("etc/kubernetes/kubeconfig");
-    fs::create_dir_all(kubeconfig.parent().unwrap()).unwrap();
-    fs::write(kubeconfig, r#"{"clusters": [{"name": "c", "cluster": {"server": "https://x:6443"}}], "contexts": [{"name": "x", "context": {"cluster": "c"}}], "current-context": "x"}"#).unwrap();
     // The kubelet mounts and replaces a token in the same way.
     let put_token = |token: &str| {
         let directory = account.path().join(format!("..{token}"));
@@ -129,19 +212,20 @@ fn replaced_token_is_copied_to_the_host() {
         fs::rename(account.path().join("..data_tmp"), account.path().join("..data")).unwrap();
     };
     put_token("one");
+    let directory = host.path().join("run/flameholder/cluster");
     symlink("..data/token", account.path().join("token")).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_flameholder"))
         .arg("introduce")
-        .args([Path::new("--host"), host.path(), Path::new("--account"), account.path()])
+        .args([Path::new("--directory"), &directory, Path::new("--account"), account.path()])
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
-    let token = host.path().join("run/flameholder/cluster/token");
+    let token = directory.join("token");
     let mut wait_for_token = |expected: &str| {
         while fs::read_to_string(&token).ok().as_deref() != Some(expected) {
             let line = lines.next().unwrap().unwrap();
-            assert!(line.contains("wrote kubeconfig and token of this pod on the host"), "{line}");
+            assert!(line.contains("copied the token of this pod to the host"), "{line}");
         }
     };
     wait_for_token("one");

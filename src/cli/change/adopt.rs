@@ -36,6 +36,9 @@ pub(crate) struct AdoptArgs {
     /// Kubeconfig with which the daemon watches and annotates the Node
     #[arg(long, value_name = "FILE", requires = "source")]
     node_kubeconfig: Option<PathBuf>,
+    /// File with the token with which the daemon identifies in place of the user of --kubeconfig
+    #[arg(long, value_name = "FILE", requires = "source")]
+    token_file: Option<PathBuf>,
     /// Name of this host's Node
     #[arg(long, value_name = "NAME", requires = "source")]
     node_name: Option<String>,
@@ -84,6 +87,7 @@ fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
         ("FLAMEHOLDER_SOURCE", Some(source.to_string())),
         ("FLAMEHOLDER_KUBECONFIG", path(&args.kubeconfig)),
         ("FLAMEHOLDER_NODE_KUBECONFIG", path(&args.node_kubeconfig)),
+        ("FLAMEHOLDER_TOKEN_FILE", path(&args.token_file)),
         ("NODE_NAME", args.node_name.clone()),
     ] {
         let Some(value) = value else { continue };

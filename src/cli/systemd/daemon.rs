@@ -126,8 +126,9 @@ impl DaemonOptions {
     }
 
     fn cluster(&self, requests: RequestCounts) -> ClusterClient {
-        let reader = ClusterIdentity::of(&self.kubeconfig, requests.clone());
-        let is_same = self.node_kubeconfig == self.kubeconfig;
+        let token = self.access.token_file.as_deref();
+        let reader = ClusterIdentity::of(&self.kubeconfig, requests.clone()).with_token(token);
+        let is_same = self.node_kubeconfig == self.kubeconfig && token.is_none();
         let writer =
             if is_same { reader.clone() } else { ClusterIdentity::of(&self.node_kubeconfig, requests) };
         ClusterClient { node: self.node.clone(), namespace: self.namespace.clone(), writer, reader }

@@ -1,4 +1,4 @@
-//! `flameholder introduce`: run in the DaemonSet's pod, lend the pod's service account to the daemon on the
+//! `flameholder introduce`: run in the DaemonSet's pod, lend the token of the pod's service account to the daemon on the
 //! host.
 
 use std::path::PathBuf;
@@ -13,23 +13,23 @@ use crate::host::file_watch::FileWatch;
 
 #[derive(Debug, Args)]
 pub(crate) struct IntroduceArgs {
-    /// Directory at which the pod mounts the node's root
-    #[arg(long, value_name = "DIR", default_value = "/rootfs")]
-    host: PathBuf,
+    /// Directory of the node to copy the token to
+    #[arg(long, value_name = "DIR", default_value = "/run/flameholder/cluster")]
+    directory: PathBuf,
     /// Directory in which the cluster puts the pod's token
     #[arg(long, value_name = "DIR", default_value = "/var/run/secrets/kubernetes.io/serviceaccount")]
     account: PathBuf,
-    /// Exit after writing the credentials once, instead of again at each renewal of the token
+    /// Exit after copying the token once, instead of again at each renewal
     #[arg(long)]
     once: bool,
 }
 
 pub(crate) fn run(args: &IntroduceArgs) -> Result<CommandOutcome, CliError> {
     if args.once {
-        introduce(&args.host, &args.account)?;
+        introduce(&args.account, &args.directory)?;
         return Ok(CommandOutcome::Success);
     }
-    let watched = |source| IntroductionError::File { doing: "watching", path: args.account.clone(), source };
+    let watched = |source| IntroductionError { doing: "watching", path: args.account.clone(), source };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
     runtime.block_on(async {
         // Process 1 of a container receives only signals for which it has a handler.
@@ -37,8 +37,8 @@ pub(crate) fn run(args: &IntroduceArgs) -> Result<CommandOutcome, CliError> {
         let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(&args.account).map_err(watched)?;
         loop {
-            introduce(&args.host, &args.account)?;
-            say("wrote kubeconfig and token of this pod on the host");
+            introduce(&args.account, &args.directory)?;
+            say("copied the token of this pod to the host");
             tokio::select! {
                 event = watch.next() => drop(event.map_err(watched)?),
                 _ = ended.recv() => return Ok(CommandOutcome::Success),

@@ -1,11 +1,13 @@
-//! Proxies between the node, the API server and the registry.
+//! Proxies between the node, the API server and the registry, and the identity behind them.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use osimage::Os;
 use serde_json::json;
+use testbed::agent::LONGEST_WAIT;
 use testbed::booted::config::full_config;
-use testbed::control_plane::{Cluster, ConnectProxy};
+use testbed::control_plane::{Cluster, ConnectProxy, KUBELET, RequestLog};
 
 use crate::cluster::tls;
 
@@ -87,4 +89,25 @@ fn proxy_of_the_kubeconfig_is_used_and_its_password_stays_secret() {
     let mut bodies = written.iter().map(|request| String::from_utf8_lossy(&request.body));
     assert!(!bodies.any(|body| body.contains("secret")), "an object in the cluster has the password");
     drop(terminator);
+}
+
+#[test]
+fn token_in_a_file_identifies_in_place_of_the_user_of_the_kubeconfig() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    fs::write(host.path("media/token"), "of-the-pod\n").unwrap();
+    let environment = [("FLAMEHOLDER_TOKEN_FILE", "/run/media/token")];
+    let mut agent = cluster.start_agent_with_environment(&host, &environment);
+    let refused = agent.wait_for_line("warn: ");
+    assert!(
+        refused.contains("/run/media/token cannot be used") && refused.contains("line feed"),
+        "{refused}"
+    );
+    fs::write(host.path("media/token"), "of-the-pod").unwrap();
+    let identities = |log: &RequestLog| -> BTreeSet<String> {
+        log.requests.iter().map(|request| request.identity.clone()).collect()
+    };
+    let both = BTreeSet::from(["of-the-pod".to_owned(), KUBELET.to_owned()]);
+    let seen = cluster.proxy.wait(LONGEST_WAIT, |log| identities(log).is_superset(&both));
+    assert!(seen.is_some(), "{:?}: {}", identities(&cluster.proxy.log()), agent.output());
+    assert_eq!(identities(&cluster.proxy.log()), both, "the user of the kubeconfig is `flameholder`");
 }
