@@ -21,14 +21,14 @@ use output::{journal_log, stderr_log, terminal};
 
 use crate::core::values::profile::Profile;
 use crate::host::interrupt_signals::InterruptSignals;
+use crate::https;
 
 /// Version with the library that speaks TLS, of which a kernel in FIPS mode wants the host's.
-#[cfg(feature = "rustls")]
-const LONG_VERSION: &str =
-    concat!(env!("CARGO_PKG_VERSION"), "\nTLS: rustls (linked in; not for kernels in FIPS mode)");
-/// Version with the library that speaks TLS, of which a kernel in FIPS mode wants the host's.
-#[cfg(not(feature = "rustls"))]
-const LONG_VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), "\nTLS: OpenSSL of the host");
+const LONG_VERSION: &str = if https::IS_LINKED_IN {
+    concat!(env!("CARGO_PKG_VERSION"), "\nTLS: rustls (linked in; not for kernels in FIPS mode)")
+} else {
+    concat!(env!("CARGO_PKG_VERSION"), "\nTLS: OpenSSL of the host")
+};
 
 /// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]

@@ -6,13 +6,13 @@ use crate::host::facts::boot;
 /// Library that speaks TLS to servers and to the cluster.
 pub const TLS_LIBRARY: &str = if IS_LINKED_IN { "rustls" } else { "openssl" };
 /// True for the library that is linked in, false for the host's.
-const IS_LINKED_IN: bool = cfg!(feature = "rustls");
+pub const IS_LINKED_IN: bool = cfg!(feature = "rustls");
 
 /// Refusal to speak TLS with cryptography that was not validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
     "the kernel is in FIPS mode, and this build of flameholder speaks TLS with rustls, which is not validated: install \
-     the build with the host's OpenSSL, which the RPM package and the images for CoreOS have"
+     the build with the host's OpenSSL, which flameholder's Containerfiles make (features `openssl,ostree`)"
 )]
 pub struct UnvalidatedTls;
 

@@ -11,4 +11,4 @@ mod tls;
 
 pub use error::HttpsError;
 pub use fetch::{DocumentAnswer, DocumentRequest, DocumentVersion, fetch};
-pub use fips::{TLS_LIBRARY, UnvalidatedTls, ensure_validated_tls};
+pub use fips::{IS_LINKED_IN, TLS_LIBRARY, UnvalidatedTls, ensure_validated_tls};

@@ -23,6 +23,16 @@ fn start_on_confirmed_host() -> (Host, Agent) {
     (host, agent)
 }
 
+/// Start the daemon on a host with the full config `one` and a changed file, and with this desired config.
+fn start_on_drifted_host(desired: &str) -> (Host, Agent) {
+    let host = confirmed_host("one");
+    host.write_etc(SETTINGS, EVERYTHING);
+    host.write_etc("app/a.conf", "other");
+    set_desired_config(&host, full_config(desired).json());
+    let agent = Agent::start(&host, &SOURCE);
+    (host, agent)
+}
+
 fn repairs(host: &Host) -> Vec<Value> {
     let history: Value =
         serde_json::from_str(&host.run_ok(["flameholder", "history", "-o", "json", "--lines", "0"])).unwrap();
@@ -92,11 +102,7 @@ fn path_that_is_changed_after_each_repair_is_left_after_the_fifth() {
 
 #[test]
 fn update_that_becomes_desired_before_the_repair_repairs_first() {
-    let host = confirmed_host("one");
-    host.write_etc(SETTINGS, EVERYTHING);
-    host.write_etc("app/a.conf", "other");
-    set_desired_config(&host, full_config("two").json());
-    let mut agent = Agent::start(&host, &SOURCE);
+    let (host, mut agent) = start_on_drifted_host("two");
     agent.wait_for_line("warn: repaired: /etc/app/a.conf");
     agent.wait_for_line("ShuttingDown rendered-two");
     assert_eq!(repairs(&host).len(), 1);
@@ -104,11 +110,7 @@ fn update_that_becomes_desired_before_the_repair_repairs_first() {
 
 #[test]
 fn drift_while_the_daemon_was_down_is_repaired_at_its_start() {
-    let host = confirmed_host("one");
-    host.write_etc(SETTINGS, EVERYTHING);
-    host.write_etc("app/a.conf", "other");
-    set_desired_config(&host, full_config("one").json());
-    let mut agent = Agent::start(&host, &SOURCE);
+    let (host, mut agent) = start_on_drifted_host("one");
     agent.wait_for_line("warn: repaired: /etc/app/a.conf");
     agent.wait_for_line("Done rendered-one");
     host.assert_no_drift();

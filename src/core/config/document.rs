@@ -6,6 +6,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
 
+use crate::core::values::causes::without_place;
 use crate::core::values::limits;
 use crate::core::values::refusal::{Refusal, RefusalList, TextPlace};
 
@@ -38,9 +39,7 @@ fn parse_json(text: &str) -> Result<Value, RefusalList> {
         .and_then(|value| deserializer.end().map(|()| value))
         .map_err(|error| {
             let place = TextPlace { line: error.line() as u64, column: error.column() as u64 };
-            let (text, suffix) =
-                (error.to_string(), format!(" at line {} column {}", place.line, place.column));
-            RefusalList::at(Some(place), format!("not valid JSON: {}", text.trim_end_matches(&suffix)))
+            RefusalList::at(Some(place), format!("not valid JSON: {}", without_place(&error)))
         });
     findings.refuse_or(parsed)
 }

@@ -14,6 +14,7 @@ use std::fmt;
 pub use requirement::{PolicyRequirement, SigningKey};
 use serde::Deserialize;
 
+use crate::core::values::causes::without_place;
 use crate::core::values::image::ImageRef;
 
 /// Scope of a transport that holds for all its images without a closer one.
@@ -82,9 +83,8 @@ impl ImagePolicy {
     /// may know them.
     pub fn parse(bytes: &[u8]) -> Result<Self, ImagePolicyError> {
         let policy: Self = serde_json::from_slice(bytes).map_err(|error| {
-            let text = error.to_string();
-            let reason = text.rsplit_once(" at line ").map_or(text.as_str(), |(reason, _)| reason).to_owned();
-            ImagePolicyError::Malformed { line: error.line(), column: error.column(), reason }
+            let (line, column, reason) = (error.line(), error.column(), without_place(&error));
+            ImagePolicyError::Malformed { line, column, reason }
         })?;
         let empty = policy.rules().find(|rule| rule.requirements.is_empty());
         match empty.map(|rule| rule.to_string()) {

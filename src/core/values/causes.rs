@@ -32,6 +32,13 @@ fn without_numbers(text: &str) -> String {
     kept
 }
 
+/// Return the text of a JSON error without the place at its end, for a message that gives the place itself.
+#[must_use]
+pub fn without_place(error: &serde_json::Error) -> String {
+    let suffix = format!(" at line {} column {}", error.line(), error.column());
+    error.to_string().trim_end_matches(&suffix).to_owned()
+}
+
 /// Join the first `most` names with commas and count the rest: `a, b and 3 more`.
 #[must_use]
 pub fn first_of(names: &[String], most: usize) -> String {

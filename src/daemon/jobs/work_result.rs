@@ -38,7 +38,6 @@ pub(in crate::daemon) struct JobFindings {
     /// Bytes of OS images that were fetched.
     pub(in crate::daemon) image_bytes: u64,
     /// Result of comparing the host with its record; `None` without a comparison, or if it failed.
-    #[serde(default)]
     pub(in crate::daemon) comparison: Option<ComparisonFigures>,
     /// True if the job failed because the operating system could not be fetched, staged or unlocked.
     pub(in crate::daemon) is_os_failure: bool,

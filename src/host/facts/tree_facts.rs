@@ -50,11 +50,10 @@ pub struct LocalMerging<'a> {
 }
 
 impl<'a> LocalMerging<'a> {
-    /// Combine both; `None` without policies, or if no path has the policy `merge`.
+    /// Combine both; `None` without policies.
     #[must_use]
     pub fn by(policies: Option<&'a MergePolicies>, applied_to: &'a Root) -> Option<Self> {
-        let policies = policies.filter(|policies| policies.before.merges_any())?;
-        Some(Self { policies, applied_to })
+        policies.map(|policies| Self { policies, applied_to })
     }
 }
 
@@ -164,8 +163,7 @@ fn load_local_contents(
     profile: Profile,
 ) -> Result<LocalContents, HostError> {
     let mut local = LocalContents::default();
-    for path in facts.current.entries.keys() {
-        let Some(entry) = applied.entries.get(path) else { continue };
+    for (path, entry) in &applied.entries {
         let node = facts.observed.get(path).unwrap_or(&PathState::Absent);
         let stays = profile.never_deletes(path) && !facts.desired.entries.contains_key(path);
         if policies.before.of(path) == DriftPolicy::Merge

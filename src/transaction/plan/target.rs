@@ -81,7 +81,7 @@ impl<'a> UpdateTarget<'a> {
     }
 
     /// Load the policies by which local changes are merged, from the `running` tree and the one that is written to; `None`
-    /// where what Ignition created is taken over, which is no local change.
+    /// where none are, and where what Ignition created is taken over, which is no local change.
     pub(crate) fn merge_policies(
         self,
         current: &CurrentState,
@@ -91,7 +91,7 @@ impl<'a> UpdateTarget<'a> {
         if self.starts_first_boot(current) {
             return Ok(None);
         }
-        settings::merge_policies(running, next, &self.desired.host).map(Some)
+        settings::merge_policies(running, next, &self.desired.host)
     }
 
     /// Have local changes that contradict the config replaced where no operator is there to decide, or where users other

@@ -44,12 +44,17 @@ pub fn ensure_usable_after(root: &Root, desired: &HostConfig) -> Result<(), Tran
 }
 
 /// Load the drift policies that decide on local changes in an update from the `running` tree to `desired`, written into the
-/// tree at `next`. After the update, settings that cannot be used have the default, under which nothing is merged.
+/// tree at `next`; `None` if no path has the policy `merge`. After the update, settings that cannot be used have the default,
+/// under which nothing is merged.
 pub(crate) fn merge_policies(
     running: &Root,
     next: &Root,
     desired: &HostConfig,
-) -> Result<MergePolicies, TransactionError> {
+) -> Result<Option<MergePolicies>, TransactionError> {
+    let before = settings(running).map(|settings| settings.drift);
+    if before.as_ref().is_ok_and(|before| !before.merges_any()) {
+        return Ok(None);
+    }
     let mut changed = shipped_fragments(running, next)?;
     changed.extend(changed_fragments(next, desired)?);
     // What they say may hold until the reboot that the update needs, and not after it.
@@ -58,8 +63,8 @@ pub(crate) fn merge_policies(
     changed.extend(names.map(|name| (volatile.join(&name), None)));
     let after = load(next, &changed).unwrap_or_default().drift;
     // The update can mend settings that cannot be read. Until then, the policies after it are the best guess.
-    let before = settings(running).map_or_else(|_| after.clone(), |settings| settings.drift);
-    Ok(MergePolicies { before, after })
+    let before = before.unwrap_or_else(|_| after.clone());
+    Ok(Some(MergePolicies { before, after }))
 }
 
 /// Fragments with their contents after an update; `None` for a removed one.

@@ -267,7 +267,7 @@ pub(crate) fn etc_steps(
     let staged = &pending.staged.record;
     let begins = pending.staged.completes_first_boot && current.record.is_none();
     let before = if begins { Some(&desired.host) } else { current.host() };
-    let merging = if begins { None } else { Some(merge_policies(running, next, &desired.host)?) };
+    let merging = if begins { None } else { merge_policies(running, next, &desired.host)? };
     let change = TreeChange {
         current,
         before,

@@ -52,7 +52,7 @@ fn plan_from(
     settings::ensure_usable_after(root, desired)?;
     let merging = settings::merge_policies(root, root, desired)?;
     let reach = TreeScope::Everything;
-    let merging = LocalMerging::by(Some(&merging), root);
+    let merging = LocalMerging::by(merging.as_ref(), root);
     let change = TreeChange { current, before, desired, profile, reach, merging };
     let mut plan = plan_tree_update(root, change)?;
     plan.unsupported.extend(os_parts(desired));

@@ -15,6 +15,16 @@ pub(crate) fn start_terminator(host: &Host, to: &str) -> TlsTerminator {
     TlsTerminator::start(&host.path("media"), None, to, AcceptedClients::Certified)
 }
 
+/// Have the host reach the API server by TLS, with a client certificate.
+fn reach_by_tls(host: &Host, cluster: &Cluster) -> TlsTerminator {
+    make_certificates(host);
+    let terminator = start_terminator(host, cluster.proxy.address());
+    for file in ["kubeconfig", "kubelet"] {
+        fs::write(host.path("media").join(file), kubeconfig(terminator.port())).unwrap();
+    }
+    terminator
+}
+
 fn openssl(directory: &Path, arguments: &str) {
     let output = Command::new("openssl").current_dir(directory).args(arguments.split(' ')).output().unwrap();
     assert!(output.status.success(), "{arguments}: {output:?}");
@@ -54,12 +64,8 @@ pub(crate) fn kubeconfig(port: u16) -> String {
 fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(full_config("two").json());
-    make_certificates(&host);
-    let terminator = start_terminator(&host, cluster.proxy.address());
+    let terminator = reach_by_tls(&host, &cluster);
     let port = terminator.port();
-    for file in ["kubeconfig", "kubelet"] {
-        fs::write(host.path("media").join(file), kubeconfig(port)).unwrap();
-    }
     let mut agent = cluster.start_introduced_agent(&host);
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("Updated: True");
@@ -95,12 +101,7 @@ fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
 #[test]
 fn kernel_in_fips_mode_gets_no_tls_of_the_agents_own() {
     let (host, cluster) = Cluster::with_node_on("one");
-    make_certificates(&host);
-    let terminator = start_terminator(&host, cluster.proxy.address());
-    let port = terminator.port();
-    for file in ["kubeconfig", "kubelet"] {
-        fs::write(host.path("media").join(file), kubeconfig(port)).unwrap();
-    }
+    let _terminator = reach_by_tls(&host, &cluster);
     host.set_fips_mode(true);
     cluster.proxy.clear();
     let mut agent = cluster.start_introduced_agent(&host);

@@ -58,19 +58,30 @@ async fn pass_on(stream: TcpStream, acceptor: TlsAcceptor, to: String) {
 }
 
 fn configuration(directory: &Path, clients: AcceptedClients) -> ServerConfig {
+    let at = |name: &str| directory.join(name);
+    let certificate = CertificateDer::from_pem_file(at("server.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_file(at("server.key")).unwrap();
+    let authority = (clients == AcceptedClients::Certified).then(|| at("authority.pem"));
+    server_configuration(certificate, key, authority.as_deref())
+}
+
+/// Configuration of a server with this certificate, which demands one of the CA in the file `authority` from its clients.
+pub(crate) fn server_configuration(
+    certificate: CertificateDer<'static>,
+    key: PrivateKeyDer<'static>,
+    authority: Option<&Path>,
+) -> ServerConfig {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(provider.clone());
     let builder = builder.with_safe_default_protocol_versions().unwrap();
-    let certificate = |name: &str| CertificateDer::from_pem_file(directory.join(name)).unwrap();
-    let builder = match clients {
-        AcceptedClients::Certified => {
+    let builder = match authority {
+        Some(authority) => {
             let mut roots = RootCertStore::empty();
-            roots.add(certificate("authority.pem")).unwrap();
+            roots.add(CertificateDer::from_pem_file(authority).unwrap()).unwrap();
             let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             builder.with_client_cert_verifier(verifier.build().unwrap())
         }
-        AcceptedClients::Any => builder.with_no_client_auth(),
+        None => builder.with_no_client_auth(),
     };
-    let key = PrivateKeyDer::from_pem_file(directory.join("server.key")).unwrap();
-    builder.with_single_cert(vec![certificate("server.pem")], key).unwrap()
+    builder.with_single_cert(vec![certificate], key).unwrap()
 }

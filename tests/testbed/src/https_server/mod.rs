@@ -10,12 +10,11 @@ pub use certificates::{Authority, ServerCertificate};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::ServerConfig;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio_rustls::rustls::server::WebPkiClientVerifier;
-use tokio_rustls::rustls::{RootCertStore, ServerConfig};
 use tokio_rustls::server::TlsStream;
+
+use crate::tls_terminator::server_configuration;
 
 /// Reaction of the server to a request.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -130,20 +129,9 @@ impl HttpsServer {
 
 fn configuration(authority: &Authority, kind: ServerCertificate, demands_certificate: bool) -> ServerConfig {
     let (certificate, key) = authority.server(kind);
-    let provider = Arc::new(ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(provider.clone());
-    let builder = builder.with_safe_default_protocol_versions().unwrap();
-    let builder = if demands_certificate {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(authority.ca()).unwrap()).unwrap();
-        let verifier =
-            WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
-        builder.with_client_cert_verifier(verifier)
-    } else {
-        builder.with_no_client_auth()
-    };
     let key = PrivateKeyDer::try_from(key).unwrap();
-    builder.with_single_cert(vec![CertificateDer::from(certificate)], key).unwrap()
+    let clients = demands_certificate.then(|| authority.ca());
+    server_configuration(CertificateDer::from(certificate), key, clients.as_deref())
 }
 
 async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<Mutex<ServerState>>) {
