@@ -115,3 +115,19 @@ fn drift_while_the_daemon_was_down_is_repaired_at_its_start() {
     agent.wait_for_line("Done rendered-one");
     host.assert_no_drift();
 }
+
+#[test]
+fn config_corrected_for_the_mode_of_the_kernel_is_applied() {
+    let host = confirmed_host("one");
+    host.set_fips_mode(true);
+    let config = host.config(full_config("one").fips(true).json());
+    assert_eq!(host.apply(&config, None).code, Some(0));
+    // The machine was started with another kernel argument.
+    host.set_fips_mode(false);
+    set_desired_config(&host, full_config("one").fips(true).json());
+    let mut agent = Agent::start(&host, &SOURCE);
+    let drifted = agent.wait_for_line("Drifted rendered-one");
+    assert!(drifted.ends_with("correct `fips` in the config, or reinstall the host"), "{drifted}");
+    set_desired_config(&host, full_config("two").json());
+    agent.wait_for_line("ShuttingDown rendered-two");
+}

@@ -55,8 +55,8 @@ pub(super) fn ensure_no_drift(
         }
     });
     match compared {
-        Ok(verified) if !verified.blocking().is_empty() => {
-            Err(UpdateError::LocalChanges(verified.blocking()).into())
+        Ok(verified) if !verified.undone_by_update().is_empty() => {
+            Err(UpdateError::LocalChanges(verified.undone_by_update()).into())
         }
         // No generation yet, or a foreign deployment: no record to compare with. Settings that cannot be read may be
         // mended by the update; the plan of it refuses them otherwise.

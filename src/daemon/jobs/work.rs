@@ -332,10 +332,14 @@ impl WorkPorts<'_> {
             }
             DaemonEvent::Verified
         } else {
-            let reason = format!(
-                "config drift: {}; see `flameholder verify`, restore the files, or apply the config again with a reboot: touch {FORCE_FILE}",
-                first_of(&blocking, NAMED)
-            );
+            let advice = if verified.undone_by_update().is_empty() {
+                "correct `fips` in the config, or reinstall the host".to_owned()
+            } else {
+                format!(
+                    "see `flameholder verify`, restore the files, or apply the config again with a reboot: touch {FORCE_FILE}"
+                )
+            };
+            let reason = format!("config drift: {}; {advice}", first_of(&blocking, NAMED));
             DaemonEvent::Drifted { reason }
         })
     }

@@ -62,8 +62,19 @@ impl DriftReport {
     /// who owns one managed file can cause a report, and nothing else.
     #[must_use]
     pub fn blocking(&self) -> Vec<String> {
-        let counting = self.findings.iter().filter(|found| found.counts());
-        counting.filter(|found| !found.is_unprivileged).map(|found| found.drift.to_string()).collect()
+        self.caused_by_root().map(|found| found.drift.to_string()).collect()
+    }
+
+    /// Describe the blocking drift that an update would undo. FIPS mode is none: no update sets it, and the plan judges the
+    /// desired config by it, so that a corrected config is accepted.
+    #[must_use]
+    pub fn undone_by_update(&self) -> Vec<String> {
+        let undone = self.caused_by_root().filter(|found| found.drift.kind != DriftKind::FipsMode);
+        undone.map(|found| found.drift.to_string()).collect()
+    }
+
+    fn caused_by_root(&self) -> impl Iterator<Item = &DriftFinding> {
+        self.findings.iter().filter(|found| found.counts() && !found.is_unprivileged)
     }
 
     /// Describe the drift that no policy accepts.
