@@ -1,8 +1,9 @@
 //! Hook programs: executables that administrators install in drop-in directories, such as health checks, run
-//! with a deadline.
+//! with a deadline, by systemd where it is running.
 
 use std::collections::BTreeMap;
 use std::fs::Metadata;
+use std::io::PipeWriter;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -13,6 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use crate::host::systemd::transient_unit::{ServiceResult, TransientService};
 use crate::host::trusted_path::ensure_only_root_writes;
 
 /// Bytes kept of a program's output: its end.
@@ -99,17 +101,12 @@ fn is_masked(path: &Path) -> bool {
 }
 
 impl HookProgram {
-    /// Run the program with an empty standard input, until it exits or `deadline` passes.
-    pub fn run(&self, deadline: Duration) -> Result<(), ProgramError> {
+    /// Run the program with an empty standard input, until it exits or `deadline` passes: as a transient service of the
+    /// systemd with this private `socket`, or as a child process where there is none.
+    pub fn run(&self, socket: Option<&Path>, deadline: Duration) -> Result<(), ProgramError> {
         self.ensure_trusted()?;
         let (mut reader, writer) =
             std::io::pipe().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
-        let spawned = writer.try_clone().and_then(|second| {
-            let mut command = Command::new(&self.path);
-            command.env_clear().env("PATH", PATH).current_dir("/").process_group(0);
-            command.stdin(Stdio::null()).stdout(writer).stderr(second).spawn()
-        });
-        let mut child = spawned.map_err(|error| ProgramError::NotStarted(error.to_string()))?;
         let output = Arc::new(Mutex::new(Vec::new()));
         let kept = Arc::clone(&output);
         let (tell, read) = mpsc::channel();
@@ -118,7 +115,10 @@ impl HookProgram {
             // The receiver may have given up.
             let _ = tell.send(());
         });
-        let ended = wait(&mut child, deadline);
+        let ended = match socket {
+            Some(socket) => self.run_as_service(socket, writer, deadline),
+            None => self.run_as_child(writer, deadline),
+        }?;
         // With a limit: a process that left the program's process group may keep the pipe open.
         let _ = read.recv_timeout(LAST_WORDS);
         let text = || {
@@ -130,6 +130,40 @@ impl HookProgram {
             Some(status) => Err(ProgramError::Failed { status: in_words(status), output: text() }),
             None => Err(ProgramError::TimedOut { deadline, output: text() }),
         }
+    }
+
+    /// Run the program as a service; `None` if it was stopped at the deadline.
+    fn run_as_service(
+        &self,
+        socket: &Path,
+        writer: PipeWriter,
+        deadline: Duration,
+    ) -> Result<Option<ExitStatus>, ProgramError> {
+        let description = format!("Flameholder: health check {}", self.name);
+        let service = TransientService { description, program: &self.path, deadline };
+        match service.run(socket, writer.into()) {
+            Ok(ServiceResult::Exited(status)) => Ok(Some(status)),
+            Ok(ServiceResult::TimedOut) => Ok(None),
+            Ok(ServiceResult::NotExecuted) => Err(ProgramError::NotStarted(
+                "systemd cannot execute it; see `journalctl -b -u 'flameholder-check-*'`".to_owned(),
+            )),
+            Err(error) => Err(ProgramError::NotStarted(format!("systemd: {error}"))),
+        }
+    }
+
+    /// Run the program as a child process; `None` if it was killed at the deadline.
+    fn run_as_child(
+        &self,
+        writer: PipeWriter,
+        deadline: Duration,
+    ) -> Result<Option<ExitStatus>, ProgramError> {
+        let spawned = writer.try_clone().and_then(|second| {
+            let mut command = Command::new(&self.path);
+            command.env_clear().env("PATH", PATH).current_dir("/").process_group(0);
+            command.stdin(Stdio::null()).stdout(writer).stderr(second).spawn()
+        });
+        let mut child = spawned.map_err(|error| ProgramError::NotStarted(error.to_string()))?;
+        Ok(wait(&mut child, deadline))
     }
 
     /// Refuse a file that users other than root can write: it runs as root.
@@ -217,7 +251,7 @@ mod tests {
         let long = Duration::from_secs(60);
         let run = |text: &str, deadline| {
             let program = HookProgram { name: "check".into(), path: put(directory.path(), "check", text) };
-            program.run(deadline).map_err(|error| (error.to_string(), error.output().to_owned()))
+            program.run(None, deadline).map_err(|error| (error.to_string(), error.output().to_owned()))
         };
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: needs root, because only programs owned by root are run");
@@ -235,6 +269,6 @@ mod tests {
         std::fs::set_permissions(directory.path().join("check"), std::fs::Permissions::from_mode(0o777))
             .unwrap();
         let program = HookProgram { name: "check".into(), path: directory.path().join("check") };
-        assert!(matches!(program.run(long), Err(ProgramError::Unsafe(_))));
+        assert!(matches!(program.run(None, long), Err(ProgramError::Unsafe(_))));
     }
 }

@@ -7,5 +7,7 @@
     reason = "a test reports by panicking"
 )]
 
+mod as_service;
+mod hook_programs;
 mod jobs;
 mod reboot;

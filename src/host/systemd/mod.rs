@@ -10,4 +10,5 @@ pub mod reboot_port;
 pub mod service_port;
 pub(crate) mod system_bus;
 pub mod system_status;
+pub(crate) mod transient_unit;
 pub mod unit_jobs;

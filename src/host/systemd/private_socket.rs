@@ -3,11 +3,14 @@
 //! zbus builds and parses the messages, but its connection cannot be used: systemd sends its well-known name
 //! in a field for unique names, and zbus panics on that.
 
-use std::io::{ErrorKind, Read as _, Write as _};
+use std::io::{ErrorKind, IoSlice, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use zbus::message::Message;
@@ -19,8 +22,12 @@ const PATH: &str = "/org/freedesktop/systemd1";
 const FIXED: usize = 16;
 /// Maximum message length of the D-Bus specification.
 const LONGEST: usize = 128 << 20;
+/// Descriptors that a call can pass: those of standard output and standard error.
+const PASSED: usize = 2;
 const METHOD_RETURN: u8 = 2;
 const ERROR: u8 = 3;
+const SIGNAL: u8 = 4;
+const MEMBER: u8 = 3;
 const ERROR_NAME: u8 = 4;
 const REPLY_SERIAL: u8 = 5;
 
@@ -53,6 +60,21 @@ pub(crate) struct SocketReply {
     endian: Endian,
 }
 
+/// Message from systemd.
+#[derive(Debug)]
+struct IncomingMessage {
+    kind: u8,
+    fields: Vec<(u8, OwnedValue)>,
+    content: SocketReply,
+}
+
+impl IncomingMessage {
+    fn field<'a, T: TryFrom<&'a OwnedValue>>(&'a self, code: u8) -> Option<T> {
+        let (_, value) = self.fields.iter().find(|(field, _)| *field == code)?;
+        T::try_from(value).ok()
+    }
+}
+
 /// Authenticated connection to systemd.
 #[derive(Debug)]
 pub(crate) struct PrivateSocket {
@@ -77,7 +99,7 @@ impl PrivateSocket {
         if !line.starts_with("OK ") {
             return Err(PeerError::AuthenticationFailed(line));
         }
-        // Passing of file descriptors is not needed, so its refusal is fine.
+        // Only a call that passes descriptors fails without the right to.
         peer.line(end)?;
         Ok(peer)
     }
@@ -89,20 +111,63 @@ impl PrivateSocket {
         method: &str,
         body: &B,
     ) -> Result<SocketReply, PeerError> {
-        let built = Message::method_call(PATH, method).and_then(|call| call.interface(interface));
+        self.call_at(PATH, interface, method, body)
+    }
+
+    /// Call a method of the object at `path` and wait for the reply.
+    pub(crate) fn call_at<B: Serialize + DynamicType>(
+        &mut self,
+        path: &str,
+        interface: &str,
+        method: &str,
+        body: &B,
+    ) -> Result<SocketReply, PeerError> {
+        let built = Message::method_call(path, method).and_then(|call| call.interface(interface));
         let call = built.and_then(|call| call.build(body)).map_err(nonsense)?;
-        self.send(call.data())?;
+        let rest = self.send_descriptors(call.data())?;
+        self.send(call.data().get(rest..).unwrap_or_default())?;
         let serial = call.primary_header().serial_num().get();
         let end = Instant::now() + self.answer;
         loop {
-            if let Some(reply) = self.message(serial, end)? {
-                return Ok(reply);
+            let message = self.message(end)?;
+            if message.field(REPLY_SERIAL) != Some(serial) {
+                continue;
+            }
+            match message.kind {
+                METHOD_RETURN => return Ok(message.content),
+                ERROR => {
+                    let name = message.field::<&str>(ERROR_NAME).unwrap_or_default().to_owned();
+                    // The text of an error is optional.
+                    return Err(PeerError::Answered {
+                        name,
+                        text: message.content.body().unwrap_or_default(),
+                    });
+                }
+                _ => {}
             }
         }
     }
 
-    /// Read the next message. Returns it if it is the reply to message `serial`.
-    fn message(&mut self, serial: u32, end: Instant) -> Result<Option<SocketReply>, PeerError> {
+    /// Wait for a signal with the name `member` whose body satisfies `is_awaited`. systemd sends its signals to every peer on
+    /// this socket, without a subscription; those that arrive during a call are lost.
+    pub(crate) fn wait_for<T: DeserializeOwned + Type>(
+        &mut self,
+        member: &str,
+        end: Instant,
+        is_awaited: impl Fn(&T) -> bool,
+    ) -> Result<T, PeerError> {
+        loop {
+            let message = self.message(end)?;
+            if message.kind == SIGNAL && message.field(MEMBER) == Some(member) {
+                let body = message.content.body()?;
+                if is_awaited(&body) {
+                    return Ok(body);
+                }
+            }
+        }
+    }
+
+    fn message(&mut self, end: Instant) -> Result<IncomingMessage, PeerError> {
         type Header = (u8, u8, u8, u8, u32, u32, Vec<(u8, OwnedValue)>);
         let mut header = self.bytes(FIXED, end)?;
         let endian = if header.first() == Some(&b'l') { Endian::Little } else { Endian::Big };
@@ -113,20 +178,22 @@ impl PrivateSocket {
         header.extend(self.bytes(fields.next_multiple_of(8), end)?);
         let body = self.bytes(body, end)?;
         let (_, kind, _, _, _, _, fields) = parsed::<Header>(header, endian)?;
-        let field = |code| fields.iter().find(|(field, _)| *field == code).map(|(_, value)| value);
-        if field(REPLY_SERIAL).and_then(|value| u32::try_from(value).ok()) != Some(serial) {
-            return Ok(None);
+        Ok(IncomingMessage { kind, fields, content: SocketReply { body, endian } })
+    }
+
+    /// Send the beginning of a message together with its descriptors, and return how much was sent; 0 if it has none.
+    fn send_descriptors(&mut self, message: &Data<'_, '_>) -> Result<usize, PeerError> {
+        if message.fds().is_empty() {
+            return Ok(0);
         }
-        match kind {
-            METHOD_RETURN => Ok(Some(SocketReply { body, endian })),
-            ERROR => {
-                let name = field(ERROR_NAME).and_then(|name| <&str>::try_from(name).ok());
-                let name = name.unwrap_or_default().to_owned();
-                // The text of an error is optional.
-                Err(PeerError::Answered { name, text: parsed(body, endian).unwrap_or_default() })
-            }
-            _ => Ok(None),
+        let descriptors: Vec<_> = message.fds().iter().map(AsFd::as_fd).collect();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(PASSED))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+            return Err(PeerError::ProtocolError(format!("{} descriptors are too many", descriptors.len())));
         }
+        sendmsg(&self.stream, &[IoSlice::new(message)], &mut control, SendFlags::NOSIGNAL)
+            .map_err(|error| in_time(error.into()))
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), PeerError> {

@@ -1,7 +1,7 @@
 //! Status of systemd and of units, read over systemd's private socket: this works without the message bus,
 //! whose own status may be asked for.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use zbus::zvariant::OwnedObjectPath;
@@ -48,22 +48,22 @@ pub struct UnitState {
     pub active: String,
 }
 
+/// Return the path of systemd's private socket; `None` if systemd is not PID 1.
+#[must_use]
+pub fn socket(root: &Path) -> Option<PathBuf> {
+    root.join(IS_SYSTEMD).is_dir().then(|| root.join(SOCKET))
+}
+
 /// Read the status; `None` if systemd is not PID 1.
 pub fn look(root: &Path, names: &[&str]) -> Result<Option<SystemStatus>, ReportedError> {
-    if !root.join(IS_SYSTEMD).is_dir() {
-        return Ok(None);
-    }
-    ask(&root.join(SOCKET), names)
-        .map(Some)
-        .map_err(|error| ReportedError(format!("systemd does not answer: {error}")))
+    let Some(socket) = socket(root) else { return Ok(None) };
+    ask(&socket, names).map(Some).map_err(|error| ReportedError(format!("systemd does not answer: {error}")))
 }
 
 /// Return true if the boot starts the kubelet; false if systemd is not PID 1.
 pub fn kubelet_is_enabled(root: &Path) -> Result<bool, ReportedError> {
-    if !root.join(IS_SYSTEMD).is_dir() {
-        return Ok(false);
-    }
-    PrivateSocket::connect(&root.join(SOCKET), ANSWER)
+    let Some(socket) = socket(root) else { return Ok(false) };
+    PrivateSocket::connect(&socket, ANSWER)
         .map(|mut systemd| is_enabled(&mut systemd, KUBELET))
         .map_err(|error| ReportedError(format!("systemd does not answer: {error}")))
 }

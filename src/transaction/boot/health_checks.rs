@@ -96,11 +96,12 @@ pub(crate) fn full_checks(
     host: &RunningHost,
     os: SysrootOpener<'_>,
 ) -> Vec<CheckResult> {
+    let systemd = system_status::socket(Path::new("/"));
     let mut findings: Vec<CheckResult> = programs()
         .into_iter()
         .map(|program| {
             let check = format!("check {}", program.name);
-            match program.run(policy.check_timeout) {
+            match program.run(systemd.as_deref(), policy.check_timeout) {
                 Ok(()) => CheckResult::passed(&check, "passed"),
                 Err(error) => CheckResult {
                     output: harmless(error.output()).into_owned(),

@@ -1,15 +1,12 @@
 //! Reboots over systemd's private socket.
 
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use flameholder::core::enablement::UnitName;
-use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::systemd::pid1::Pid1Reboot;
 use flameholder::host::systemd::reboot_port::{RebootBackend, RebootError};
-use flameholder::host::systemd::service_port::ServiceControl as _;
 use testbed::dbus::real_systemd::RealSystemd;
 
+use crate::as_service;
 use crate::reboot::{DEADLINE, SHORT};
 
 const OWN: &str = "[Unit]\nDefaultDependencies=no\n";
@@ -22,47 +19,18 @@ Slice=-.slice
 Type=oneshot
 ExecStart=sleep infinity
 ";
-/// Environment variables with the path of systemd's socket and of the file for the answers.
-const VARIABLES: [&str; 2] = ["FLAMEHOLDER_TEST_SOCKET", "FLAMEHOLDER_TEST_ANSWERS"];
 
-/// Request two reboots and write the answers to a file. systemd disconnects a peer outside its PID namespace,
-/// so it runs this test as a service.
+/// Request two reboots and report the answers.
 #[test]
 #[ignore = "run as a service by the systemd of another test"]
 fn reboot_twice_as_a_service() {
-    let [socket, answers] = VARIABLES.map(|name| std::env::var(name).unwrap());
-    let pid1 = Pid1Reboot::at(Path::new(&socket)).with_answers_within(DEADLINE);
-    let texts = [pid1.reboot(), pid1.reboot()].map(|answer| format!("{answer:?}\n"));
-    std::fs::write(answers, texts.concat()).unwrap();
+    let pid1 = Pid1Reboot::at(&as_service::socket()).with_answers_within(DEADLINE);
+    as_service::report(&[pid1.reboot(), pid1.reboot()].map(|answer| format!("{answer:?}")));
 }
 
 /// Answers of systemd to two requests of a service.
-fn answers(real: &RealSystemd) -> [String; 2] {
-    let (file, program) = (real.file("answers"), std::env::current_exe().unwrap());
-    let [socket, answers] = VARIABLES;
-    let unit = format!(
-        "{OWN}[Service]\nSlice=-.slice\nType=oneshot\nExecStart={} --ignored --exact reboot::pid1::reboot_twice_as_a_service\n\
-         Environment={socket}={} {answers}={}\n",
-        program.display(),
-        real.file("run/systemd/private").display(),
-        file.display()
-    );
-    real.define("asks.service", &unit);
-    let unit = UnitName::parse("asks.service").unwrap();
-    real.systemd.perform(&ServiceAction::DaemonReload).unwrap();
-    // The bus may end with the shutdown, before it reports the job.
-    drop(real.systemd.perform(&ServiceAction::Restart { unit }));
-    let until = Instant::now() + DEADLINE;
-    loop {
-        let text = std::fs::read_to_string(&file).unwrap_or_default();
-        if let [first, second] = text.lines().collect::<Vec<_>>()[..]
-            && text.ends_with('\n')
-        {
-            return [first, second].map(str::to_owned);
-        }
-        assert!(Instant::now() < until, "the answers of systemd are incomplete: {text:?}");
-        std::thread::yield_now();
-    }
+fn answers(real: &RealSystemd) -> Vec<String> {
+    as_service::answers_of(real, "reboot::pid1::reboot_twice_as_a_service", "", 2)
 }
 
 #[test]
