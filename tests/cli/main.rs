@@ -6,4 +6,5 @@ mod ignition;
 mod installation;
 mod interruption;
 mod render;
+mod sandbox;
 mod schema;

@@ -22,7 +22,7 @@ pub(crate) fn set_desired_config(host: &Host, config: &Value) {
 }
 
 pub(crate) fn daemon_report(host: &Host) -> Value {
-    serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon.json")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon/report.json")).unwrap()).unwrap()
 }
 
 /// Config whose changes need no reboot.
@@ -98,7 +98,7 @@ fn second_daemon_of_a_host_is_refused() {
     let second = host.run([&["flameholder", "daemon"], SOURCE.as_slice()].concat());
     assert_eq!(second.code, Some(75), "{second:?}");
     assert!(
-        second.stderr.contains("one daemon at a time") && second.stderr.contains("daemon.lock"),
+        second.stderr.contains("one daemon at a time") && second.stderr.contains("daemon/lock"),
         "{second:?}"
     );
     let state = fs::metadata(host.var("lib/flameholder")).unwrap().permissions().mode();

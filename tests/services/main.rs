@@ -11,3 +11,4 @@ mod as_service;
 mod hook_programs;
 mod jobs;
 mod reboot;
+mod sandbox;

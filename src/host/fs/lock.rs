@@ -18,7 +18,7 @@ use crate::host::fs::root::Root;
 const LOCK: &str = "/var/lib/flameholder/lock";
 
 /// Lock file of the daemon. Two daemons would fight over the annotations of the Node.
-const DAEMON_LOCK: &str = "/run/flameholder/daemon.lock";
+const DAEMON_LOCK: &str = "/run/flameholder/daemon/lock";
 /// Time for which a child holds the lock of a daemon that was killed while it started the child: until it executes its
 /// program.
 const FORK: Duration = Duration::from_secs(1);

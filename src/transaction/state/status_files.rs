@@ -17,8 +17,9 @@ use crate::transaction::engine::atomic_file;
 /// Report of the boot check.
 pub const BOOT_CHECK: StatusFile<HealthReport> =
     StatusFile::at("/run/flameholder/boot-check.json", "boot check report");
-/// Report of the daemon.
-pub const DAEMON: StatusFile<DaemonReport> = StatusFile::at("/run/flameholder/daemon.json", "daemon report");
+/// Report of the daemon, in the one directory that the daemon itself writes to: all else is done by its work processes.
+pub const DAEMON: StatusFile<DaemonReport> =
+    StatusFile::at("/run/flameholder/daemon/report.json", "daemon report");
 
 /// File with a report of type `T`. Readable by root only, because output of check programs can contain
 /// secrets.
