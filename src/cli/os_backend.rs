@@ -72,7 +72,8 @@ impl OsBackendArgs {
             backend::ensure_etc_persistent()?;
             let program = WorkerProgram::locate()?
                 .with_default(FETCH_TIMEOUT, limits.fetch_timeout())
-                .with_default(PARALLEL_FETCHES, image.parallel_fetches);
+                .with_default(PARALLEL_FETCHES, image.parallel_fetches)
+                .with_signature_demand(image.signature.unwrap_or_default());
             let lock_timeout = sysroot_lock::lock_timeout(limits.lock_timeout());
             match &interrupt {
                 Some(interrupt) => {

@@ -243,6 +243,11 @@ pub enum PullFailure {
     /// The signature is missing or wrong, or the policy accepts none.
     #[error("the image is not accepted; check its signature and the host's containers/policy.json")]
     SignatureRejected,
+    /// The policy demands no signature of the image, and the settings do.
+    #[error(
+        "the setting `image.signature` requires a signature, and no rule of the host's containers/policy.json demands one of this image; add a rule for its repository"
+    )]
+    SignatureNotDemanded,
     /// skopeo pulls images that the host's policy rejects.
     #[error(
         "the installed skopeo does not enforce containers/policy.json, so that no signature is verified; install skopeo 1.14 or later, or copy the image with `skopeo copy`, which enforces it in every version, and name the copy"

@@ -17,7 +17,7 @@ use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// Version of this protocol. Any change of a type in this file needs a new one.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -56,8 +56,8 @@ pub enum WorkerRequest {
     /// Find the image with this manifest digest, imported under any name. Answered by
     /// [`WorkerReply::Imported`], or by [`WorkerReply::Done`] if the repository does not have it.
     Find(String),
-    /// Fail unless the host verifies the signature that the reference demands, if it demands one. Answered by
-    /// [`WorkerReply::Done`].
+    /// Fail unless the host verifies the signature that the reference or the settings demand, if they demand one. Answered
+    /// by [`WorkerReply::Done`].
     RequirePolicy(ImageRef),
     /// Read the version of a package in a commit. Answered by [`WorkerReply::PackageVersion`].
     PackageVersion { commit: String, package: String },

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout};
 use std::thread::JoinHandle;
 
-pub use program::{FETCH_TIMEOUT, PARALLEL_FETCHES, WorkerProgram};
+pub use program::{FETCH_TIMEOUT, IMAGE_SIGNATURE, PARALLEL_FETCHES, WorkerProgram};
 use serde::de::DeserializeOwned;
 
 use crate::core::etc_merge::SpecialFiles;
@@ -77,7 +77,7 @@ impl WorkerSession {
         }
     }
 
-    /// Fail unless skopeo verifies the signature that the reference demands, if it demands one.
+    /// Fail unless skopeo verifies the signature that the reference or the settings demand, if they demand one.
     pub fn require_policy(&mut self, image: &ImageRef) -> Result<(), OsError> {
         self.request_done(&WorkerRequest::RequirePolicy(image.clone()))
     }

@@ -62,3 +62,15 @@ fn config_that_takes_the_agent_away_is_refused() {
         assert_refused(&host, &with_file(path), None, &["spec.config.storage.files[1]", path, word]);
     }
 }
+
+#[test]
+fn image_of_which_no_rule_demands_the_required_signature_is_refused() {
+    let host = Host::install(Os::new(1));
+    host.write_etc("containers/policy.json", r#"{"default": [{"type": "insecureAcceptAnything"}]}"#);
+    host.write_etc("flameholder/config.d/10-image.toml", "[image]\nsignature = \"required\"\n");
+    let (config, image) = (with_file("/etc/app/b.conf"), host.image(&Os::new(2)));
+    let words = ["the setting `image.signature` requires a signature", "default, demands nothing"];
+    assert_refused(&host, &config, Some(&image), &words);
+    // The setting is about images that are pulled, and not about the files of a config.
+    assert_eq!(host.apply(&host.config(config.json()), None).code, Some(0));
+}

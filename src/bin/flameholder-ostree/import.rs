@@ -29,7 +29,7 @@ pub(crate) async fn import(
     progress: impl FnMut(PullProgress),
 ) -> Result<ImportedCommit, OsError> {
     let failed = |error| pull_failure(image, &error);
-    if !SignaturePolicy::governs(image)
+    if !policy.governs(image)
         && let Some(digest) = image.digest()
         && let Some(state) = find_digest(repo, digest).map_err(failed)?
     {

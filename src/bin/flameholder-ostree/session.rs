@@ -123,7 +123,7 @@ impl OpenedSysroot {
             (SysrootAccess::Stage, None) => return Err(OsError::NotRunning { path: path.to_owned() }),
             _ => {}
         }
-        Ok(Self { sysroot, access, pending: None, etc: None, policy: SignaturePolicy::default() })
+        Ok(Self { sysroot, access, pending: None, etc: None, policy: SignaturePolicy::from_environment()? })
     }
 }
 

@@ -10,8 +10,10 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
+use flameholder::core::config::settings::image::SignatureDemand;
 use flameholder::core::image_policy::ImagePolicy;
 use flameholder::core::values::image::{ImageRef, ImageTransport, ImageVerification};
+use flameholder::os::worker::IMAGE_SIGNATURE;
 use flameholder::os::{OsError, PullFailure, RedactedCause};
 use ostree_ext::container::{
     merge_default_container_proxy_opts, merge_default_container_proxy_opts_with_isolation,
@@ -23,6 +25,7 @@ use crate::error_classes::pull_failure;
 use crate::import::proxy_config;
 use crate::probe_image::ProbeImage;
 use crate::proxy_socket::ProxySocket;
+use crate::session::other;
 
 /// Policy by which signatures are verified: the host's, and not one in the home directory of the user.
 const POLICY: &str = "/etc/containers/policy.json";
@@ -32,34 +35,58 @@ const DEADLINE: Duration = Duration::from_secs(20);
 const REJECTED: &str = "rejected by policy";
 
 /// Verification of images by the host's policy, in one session.
-#[derive(Default)]
 pub(crate) struct SignaturePolicy {
+    demand: SignatureDemand,
     /// True after a probe of skopeo's proxy succeeded.
     is_enforced: bool,
 }
 
 impl SignaturePolicy {
-    /// Return true if the reference demands verification by the host's policy.
-    pub(crate) fn governs(image: &ImageRef) -> bool {
-        *image.verification() == ImageVerification::ContainerPolicy
+    /// Read from the environment of which images a signature is demanded.
+    pub(crate) fn from_environment() -> Result<Self, OsError> {
+        let word = std::env::var_os(IMAGE_SIGNATURE);
+        let known = [SignatureDemand::ByReference, SignatureDemand::Required];
+        let demand = match &word {
+            None => Some(SignatureDemand::default()),
+            Some(word) => known.into_iter().find(|demand| word == demand.as_str()),
+        };
+        match demand {
+            Some(demand) => Ok(Self { demand, is_enforced: false }),
+            None => Err(other(
+                &format!("reading {IMAGE_SIGNATURE}"),
+                "its value is neither `by-reference` nor `required`; correct it",
+            )),
+        }
+    }
+
+    /// Return true if the reference or the settings demand verification by the host's policy.
+    pub(crate) fn governs(&self, image: &ImageRef) -> bool {
+        self.demand == SignatureDemand::Required
+            || *image.verification() == ImageVerification::ContainerPolicy
     }
 
     /// Configure skopeo for a pull of the image. Fail if the image must be signed, and either the policy
-    /// accepts unsigned images by default or skopeo's proxy does not enforce it.
+    /// accepts it unsigned or skopeo's proxy does not enforce it.
     pub(crate) async fn configure(&mut self, image: &ImageRef) -> Result<ImageProxyConfig, OsError> {
-        if !Self::governs(image) {
+        if !self.governs(image) {
             return Ok(proxy_config(image));
         }
         self.require(image).await?;
         with_policy(image, Path::new(POLICY)).map_err(|error| pull_failure(image, &error))
     }
 
-    /// Fail unless signatures of the image are verified. Images whose references do not demand it pass.
+    /// Fail unless signatures of the image are verified. Images of which none is demanded pass.
     pub(crate) async fn require(&mut self, image: &ImageRef) -> Result<(), OsError> {
-        if !Self::governs(image) {
+        if !self.governs(image) {
             return Ok(());
         }
-        refuse_accepting_default().map_err(|error| pull_failure(image, &error))?;
+        let policy = read_policy().map_err(|error| pull_failure(image, &error))?;
+        if *image.verification() == ImageVerification::ContainerPolicy {
+            refuse_accepting_default(&policy).map_err(|error| pull_failure(image, &error))?;
+        }
+        if self.demand == SignatureDemand::Required {
+            refuse_unsigned(&policy, image)?;
+        }
         if !self.is_enforced {
             probe(image).await?;
             self.is_enforced = true;
@@ -68,15 +95,32 @@ impl SignaturePolicy {
     }
 }
 
-/// Refuse a policy that accepts every image for which it has no rule, as ostree-ext does for OS images.
-fn refuse_accepting_default() -> anyhow::Result<()> {
+fn read_policy() -> anyhow::Result<ImagePolicy> {
     let text = std::fs::read(POLICY).with_context(|| format!("reading the signature policy {POLICY}"))?;
-    let policy = ImagePolicy::parse(&text).with_context(|| format!("decoding {POLICY}"))?;
+    ImagePolicy::parse(&text).with_context(|| format!("decoding {POLICY}"))
+}
+
+/// Refuse a policy that accepts every image for which it has no rule, as ostree-ext does for OS images.
+fn refuse_accepting_default(policy: &ImagePolicy) -> anyhow::Result<()> {
     ensure!(
         !policy.default_rule().accepts_anything(),
         "{POLICY} accepts every image by default (insecureAcceptAnything); refusing usage"
     );
     Ok(())
+}
+
+/// Refuse an image that the policy lets pass without a signature. A kind of requirement that is unknown here may demand none.
+fn refuse_unsigned(policy: &ImagePolicy, image: &ImageRef) -> Result<(), OsError> {
+    let rule = policy.rule_for(image);
+    if rule.demands_signature() || rule.rejects() {
+        return Ok(());
+    }
+    let text = format!("the rule that governs it in {POLICY}, {rule}, demands {}", rule.demand());
+    Err(OsError::Pull {
+        image: image.to_string(),
+        reason: PullFailure::SignatureNotDemanded,
+        source: RedactedCause::new(&text),
+    })
 }
 
 /// Configure skopeo like any pull of the image, with a policy in place of the default one.

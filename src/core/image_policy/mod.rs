@@ -134,6 +134,12 @@ impl PolicyRule<'_> {
         self.requirements.iter().any(PolicyRequirement::is_signature)
     }
 
+    /// Return true if no image is accepted.
+    #[must_use]
+    pub fn rejects(&self) -> bool {
+        self.requirements.contains(&PolicyRequirement::Reject)
+    }
+
     /// Return true if every image is accepted.
     #[must_use]
     pub fn accepts_anything(&self) -> bool {

@@ -115,7 +115,8 @@ impl RpmOstreeSession {
     /// Find the image in the repository by its digest. One that has to be signed is pulled again: the
     /// repository does not tell if it was verified.
     fn find_imported(&mut self, image: &ImageRef) -> Result<Option<ImportedCommit>, OsError> {
-        let must_be_signed = *image.verification() == ImageVerification::ContainerPolicy;
+        let must_be_signed =
+            self.program.demands_signatures() || *image.verification() == ImageVerification::ContainerPolicy;
         match image.digest().filter(|_| !must_be_signed) {
             Some(digest) => self.local(SysrootAccess::Read)?.find(digest),
             None => Ok(None),

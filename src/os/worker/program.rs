@@ -4,6 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
+use crate::core::config::settings::image::SignatureDemand;
 use crate::os::{OsError, RedactedCause};
 
 /// Installation directory of distribution packages.
@@ -14,9 +15,13 @@ pub const FETCH_TIMEOUT: &str = "FLAMEHOLDER_FETCH_TIMEOUT";
 /// Environment variable with the number of layers fetched at a time.
 pub const PARALLEL_FETCHES: &str = "FLAMEHOLDER_PARALLEL_FETCHES";
 
+/// Environment variable with the images of which a signature is demanded: the words of the setting `image.signature`.
+pub const IMAGE_SIGNATURE: &str = "FLAMEHOLDER_IMAGE_SIGNATURE";
+
 /// Environment variables passed on to the worker: its own settings, paths, proxies and CA certificates, and settings of
 /// skopeo, libostree and systemd. `LANG` is not passed on: errors are classified by their English text.
-const ENVIRONMENT: [&str; 18] = [
+const ENVIRONMENT: [&str; 19] = [
+    IMAGE_SIGNATURE,
     FETCH_TIMEOUT,
     PARALLEL_FETCHES,
     "PATH",
@@ -93,6 +98,23 @@ impl WorkerProgram {
             Some(value) if !is_set => self.with_env(name, value.to_string()),
             _ => self,
         }
+    }
+
+    /// Demand signatures by the settings. A demand of the environment is kept: neither can take the other away.
+    #[must_use]
+    pub fn with_signature_demand(self, demand: SignatureDemand) -> Self {
+        match demand {
+            SignatureDemand::ByReference => self,
+            SignatureDemand::Required => self.with_env(IMAGE_SIGNATURE, demand.as_str()),
+        }
+    }
+
+    /// Return true if the worker demands a signature of every image. It refuses a word that it does not know.
+    #[must_use]
+    pub fn demands_signatures(&self) -> bool {
+        let mut variables = self.environment.iter();
+        variables
+            .any(|(name, value)| name == IMAGE_SIGNATURE && value != SignatureDemand::ByReference.as_str())
     }
 
     pub(super) fn start(&self) -> Result<Child, OsError> {

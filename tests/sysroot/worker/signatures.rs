@@ -8,7 +8,7 @@ use std::process::Command;
 
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::protocol::SysrootAccess;
-use flameholder::os::worker::{WorkerProgram, WorkerSession};
+use flameholder::os::worker::{IMAGE_SIGNATURE, WorkerProgram, WorkerSession};
 use flameholder::os::{ImportedCommit, OsError, PullFailure, Sysroot as _};
 use osimage::Os;
 use testbed::offline;
@@ -21,6 +21,10 @@ const REJECTING: &str = r#"{"default": [{"type": "reject"}]}"#;
 /// Accepts the images of the tests, and no other one.
 const SELECTIVE: &str =
     r#"{"default": [{"type": "reject"}], "transports": {"oci": {"": [{"type": "insecureAcceptAnything"}]}}}"#;
+const ACCEPTING: &str = r#"{"default": [{"type": "insecureAcceptAnything"}]}"#;
+const UNKNOWN: &str = r#"{"default": [{"type": "aKindOfTheFuture"}]}"#;
+const DEMANDING: &str = r#"{"default": [{"type": "insecureAcceptAnything"}],
+    "transports": {"oci": {"": [{"type": "sigstoreSigned", "keyPath": "/etc/pki/os.pub", "signedIdentity": {"type": "matchRepository"}}]}}}"#;
 /// Behaves like an enforcing release, as skopeo 1.14 does, with any policy but the host's.
 const ENFORCES_PROBE: &str = "case \"$2\" in /etc/*) exec REAL \"$@\" ;; esac\n";
 /// Rejects the first image and waits for the end of the connection.
@@ -151,6 +155,50 @@ fn imported_unsigned_image_does_not_satisfy_a_signed_reference() {
     let script = stand_in(&host, REJECTS);
     let (reason, cause) = refusal(&host, &worker_with(&host, REJECTING, &script), &pinned);
     assert_eq!(reason, PullFailure::SignatureRejected, "{cause}");
+}
+
+#[test]
+fn required_signature_needs_a_rule_whatever_the_reference_says() {
+    let host = Host::new();
+    let image = host.image(&Os::new(2), "v2");
+    let script = stand_in(&host, &format!("{ENFORCES_PROBE}{REJECTS}"));
+    let worker = |policy: &str| worker_with(&host, policy, &script).with_env(IMAGE_SIGNATURE, "required");
+    for (policy, rule) in [
+        (ACCEPTING, "default, demands nothing"),
+        (SELECTIVE, "transports.oci, demands nothing"),
+        (UNKNOWN, "default, demands aKindOfTheFuture"),
+    ] {
+        let (reason, cause) = refusal(&host, &worker(policy), &image);
+        assert_eq!(reason, PullFailure::SignatureNotDemanded, "{cause}");
+        assert!(cause.ends_with(rule), "{cause}");
+    }
+    // A rule that demands a signature, which the stand-in does not verify.
+    let verified = import(&host, &worker(DEMANDING), &image).unwrap();
+    assert_eq!(verified.version, Some(Os::new(2).version()));
+    // The image in the repository may have come there unverified.
+    let digest = host.default().manifest_digest.unwrap();
+    let pinned: ImageRef =
+        format!("ostree-unverified-registry:registry.invalid/os@{digest}").parse().unwrap();
+    let (reason, _) = refusal(&host, &worker(DEMANDING), &pinned);
+    assert_eq!(reason, PullFailure::SignatureNotDemanded);
+}
+
+#[test]
+fn required_signature_is_not_taken_for_verified_by_a_skopeo_that_verifies_none() {
+    let host = Host::new();
+    let image = host.image(&Os::new(2), "v2");
+    let script = stand_in(&host, "exec REAL \"$1\" \"$2\" /dev/null \"$3\"");
+    let worker = worker_with(&host, DEMANDING, &script).with_env(IMAGE_SIGNATURE, "required");
+    let (reason, _) = refusal(&host, &worker, &image);
+    assert!(matches!(reason, PullFailure::PolicyNotEnforced | PullFailure::PolicyNotProven), "{reason:?}");
+}
+
+#[test]
+fn unknown_word_for_the_demand_opens_no_session() {
+    let host = Host::new();
+    let worker = worker_with(&host, DEMANDING, "").with_env(IMAGE_SIGNATURE, "yes");
+    let refused = WorkerSession::open(&worker, &host.sysroot(), SysrootAccess::Read).unwrap_err();
+    assert!(refused.to_string().contains("FLAMEHOLDER_IMAGE_SIGNATURE"), "{refused}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::num::NonZeroU8;
 use std::time::Duration;
 
 use super::*;
-use crate::core::config::settings::image::BackendChoice;
+use crate::core::config::settings::image::{BackendChoice, SignatureDemand};
 use crate::core::config::settings::metrics::MetricsAddress;
 use crate::core::config::settings::reboot::InhibitorChoice;
 use crate::core::values::profile::Profile;
@@ -74,13 +74,14 @@ fn settings_of_the_daemon_are_overlaid_one_by_one() {
     let first = "[source]\ndesired = \"kube\"\nnode-name = \"a\"\n[metrics]\naddress = \"[::1]:1\"\n\
         [image]\nbackend = \"rpm-ostree\"\n[reboot]\ninhibitor-timeout = 0\n[limits]\nlock-timeout = 0\n";
     let second = "[source]\ndesired = \"dir:/etc/desired\"\nprofile = \"mcd\"\n[metrics]\naddress = \"off\"\n\
-        [image]\nparallel-fetches = 1\n[reboot]\ninhibitors = \"obey\"\n[limits]\njob-timeout = 600\n";
+        [image]\nparallel-fetches = 1\nsignature = \"required\"\n[reboot]\ninhibitors = \"obey\"\n[limits]\njob-timeout = 600\n";
     let settings = Settings::of(&[file("1.toml", first), file("2.toml", second)]).unwrap();
     let Settings { source, image, reboot, metrics, limits, .. } = settings;
     assert_eq!(source.desired.unwrap().to_string(), "dir:/etc/desired");
     assert_eq!((source.node_name.as_deref(), source.profile), (Some("a"), Some(Profile::Mcd)));
     assert_eq!(image.backend, Some(BackendChoice::RpmOstree));
     assert_eq!(image.parallel_fetches.map(NonZeroU8::get), Some(1));
+    assert_eq!(image.signature, Some(SignatureDemand::Required));
     assert_eq!((reboot.inhibitors, reboot.inhibitor_timeout()), (InhibitorChoice::Obey, Duration::ZERO));
     assert_eq!(metrics.address, Some(MetricsAddress::Off));
     assert_eq!((limits.lock_timeout(), limits.job_timeout().as_secs()), (Some(Duration::ZERO), 600));
@@ -137,6 +138,7 @@ fn fault_is_reported_with_line_and_column() {
         ("[source]\npoll-interval = 0\n", "2:17", "nonzero"),
         ("[image]\nbackend = \"bootc\"\n", "2:11", "`bootc`"),
         ("[image]\nparallel-fetches = 0\n", "2:20", "nonzero"),
+        ("[image]\nsignature = \"always\"\n", "2:13", "`always`"),
         ("[reboot]\ninhibitors = true\n", "2:14", ""),
         ("[reboot]\ninhibitor-timeout = -1\n", "2:21", ""),
         ("[metrics]\naddress = \"localhost\"\n", "2:11", "`127.0.0.1:8797`"),
