@@ -5,6 +5,7 @@ mod scan;
 mod types;
 mod words;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -280,4 +281,21 @@ fn tracked_files() -> Vec<String> {
 fn names_a_workplace(line: &str) -> bool {
     let inside_a_path = |c: char| c.is_alphanumeric() || "._-".contains(c);
     line.match_indices(concat!("/wo", "rk/")).any(|(at, _)| !line.split_at(at).0.ends_with(inside_a_path))
+}
+
+#[test]
+fn tests_that_the_threat_model_names_exist() {
+    let text = fs::read_to_string(root().join("docs/threat-model.md")).unwrap();
+    let quoted = text.split('`').skip(1).step_by(2);
+    let is_test = |word: &&str| {
+        word.matches('_').count() >= 2 && word.bytes().all(|c| matches!(c, b'a'..=b'z' | b'0'..=b'9' | b'_'))
+    };
+    let named: BTreeSet<&str> = quoted.filter(is_test).collect();
+    assert!(named.len() > 40, "{named:?}");
+    let sources = sources(&["src", "tests"]);
+    let missing: Vec<&str> = named
+        .into_iter()
+        .filter(|name| !sources.iter().any(|source| source.text.contains(&format!("fn {name}("))))
+        .collect();
+    assert_eq!(missing, Vec::<&str>::new());
 }
