@@ -72,5 +72,5 @@ fn image_of_which_no_rule_demands_the_required_signature_is_refused() {
     let words = ["the setting `image.signature` requires a signature", "default, demands nothing"];
     assert_refused(&host, &config, Some(&image), &words);
     // The setting is about images that are pulled, and not about the files of a config.
-    assert_eq!(host.apply(&host.config(config.json()), None).code, Some(0));
+    host.update(&host.config(config.json()), None);
 }
