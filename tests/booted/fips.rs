@@ -2,6 +2,7 @@
 
 use osimage::Os;
 use testbed::booted::config::full_config;
+use testbed::booted::fips::confirmed_host_out_of_fips_mode;
 use testbed::booted::host::{Host, confirmed_host};
 
 /// Return the refusal of a config with this FIPS mode by a plan; `None` if it is accepted.
@@ -32,13 +33,7 @@ fn mode_of_the_kernel_decides() {
 
 #[test]
 fn applied_config_for_another_mode_is_drift() {
-    let host = confirmed_host("one");
-    host.set_fips_mode(true);
-    let config = host.config(full_config("one").fips(true).json());
-    assert_eq!(host.apply(&config, None).code, Some(0));
-    host.assert_no_drift();
-    // The machine was started with another kernel argument.
-    host.set_fips_mode(false);
+    let host = confirmed_host_out_of_fips_mode("one");
     host.write_etc("flameholder/config.d/10-drift.toml", "[drift]\ndefault = \"repair\"\n");
     let verified = host.run(["flameholder", "verify", "--repair"]);
     assert_eq!(verified.code, Some(2), "{verified:?}");

@@ -5,6 +5,7 @@ use osimage::Os;
 use serde_json::Value;
 use testbed::agent::Agent;
 use testbed::booted::config::{Config, full_config};
+use testbed::booted::fips::confirmed_host_out_of_fips_mode;
 use testbed::booted::host::{Host, confirmed_host};
 use testbed::dbus::fake_systemd::Script;
 
@@ -118,12 +119,7 @@ fn drift_while_the_daemon_was_down_is_repaired_at_its_start() {
 
 #[test]
 fn config_corrected_for_the_mode_of_the_kernel_is_applied() {
-    let host = confirmed_host("one");
-    host.set_fips_mode(true);
-    let config = host.config(full_config("one").fips(true).json());
-    assert_eq!(host.apply(&config, None).code, Some(0));
-    // The machine was started with another kernel argument.
-    host.set_fips_mode(false);
+    let host = confirmed_host_out_of_fips_mode("one");
     set_desired_config(&host, full_config("one").fips(true).json());
     let mut agent = Agent::start(&host, &SOURCE);
     let drifted = agent.wait_for_line("Drifted rendered-one");

@@ -61,8 +61,7 @@ impl SignaturePolicy {
 
     /// Return true if the reference or the settings demand verification by the host's policy.
     pub(crate) fn governs(&self, image: &ImageRef) -> bool {
-        self.demand == SignatureDemand::Required
-            || *image.verification() == ImageVerification::ContainerPolicy
+        self.demand.governs(image)
     }
 
     /// Configure skopeo for a pull of the image. Fail if the image must be signed, and either the policy

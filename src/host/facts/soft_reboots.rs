@@ -10,10 +10,7 @@ use zbus::zvariant::OwnedValue;
 use crate::core::values::causes::chain;
 use crate::host::facts::boot;
 use crate::host::systemd::pid1::{MANAGER, PROPERTIES, SOCKET};
-use crate::host::systemd::private_socket::{PeerError, PrivateSocket, SocketReply};
-
-/// Long, because systemd may be starting many units at that time.
-const ANSWER: Duration = Duration::from_secs(25);
+use crate::host::systemd::private_socket::{ANSWER, PeerError, PrivateSocket, SocketReply};
 
 /// Soft reboots since the kernel started.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -4,7 +4,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::host::systemd::private_socket::{PeerError, PrivateSocket, SocketReply};
+use crate::host::systemd::private_socket::{ANSWER, PeerError, PrivateSocket, SocketReply};
 use crate::host::systemd::reboot_error::{RebootBackend, RebootError, refused};
 use crate::host::systemd::reboot_port::{PendingShutdown, RebootOutcome, ShutdownKind};
 use crate::host::systemd::service_port::ReportedError;
@@ -13,8 +13,6 @@ use crate::host::systemd::service_port::ReportedError;
 pub(crate) const SOCKET: &str = "run/systemd/private";
 pub(crate) const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 pub(crate) const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-/// Long, because systemd may be starting many units at that time.
-const ANSWER: Duration = Duration::from_secs(25);
 
 /// systemd, reached through its private socket, which exists from its start.
 ///

@@ -18,6 +18,8 @@ use zbus::zvariant::serialized::{Context, Data};
 use zbus::zvariant::{DynamicType, Endian, OwnedValue, Type};
 
 const PATH: &str = "/org/freedesktop/systemd1";
+/// Usual deadline of a call. Long, because systemd may be starting many units at that time.
+pub(crate) const ANSWER: Duration = Duration::from_secs(25);
 /// Size of a header's fixed part, including the length of its fields.
 const FIXED: usize = 16;
 /// Maximum message length of the D-Bus specification.

@@ -2,16 +2,12 @@
 //! whose own status may be asked for.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use zbus::zvariant::OwnedObjectPath;
 
 use crate::host::systemd::pid1::{MANAGER, PROPERTIES, SOCKET};
-use crate::host::systemd::private_socket::{PeerError, PrivateSocket, SocketReply};
+use crate::host::systemd::private_socket::{ANSWER, PeerError, PrivateSocket, SocketReply};
 use crate::host::systemd::service_port::ReportedError;
-
-/// Long, because systemd may be starting many units at that time.
-const ANSWER: Duration = Duration::from_secs(25);
 
 /// Exists if systemd is PID 1 (`sd_booted(3)`).
 const IS_SYSTEMD: &str = "run/systemd/system";

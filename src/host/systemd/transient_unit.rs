@@ -11,14 +11,12 @@ use std::time::{Duration, Instant};
 use zbus::zvariant::{Fd, OwnedObjectPath, Value};
 
 use crate::host::systemd::pid1::{MANAGER, PROPERTIES};
-use crate::host::systemd::private_socket::{PeerError, PrivateSocket, SocketReply};
+use crate::host::systemd::private_socket::{ANSWER, PeerError, PrivateSocket, SocketReply};
 
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
 /// Unit that runs the boot check. Its stop stops the program too, and not before itself: a program that the shutdown of the
 /// host cuts short says nothing about the host.
 const CONFIRM_BOOT: &str = "flameholder-confirm-boot.service";
-/// Long, because systemd may be starting many units at that time.
-const ANSWER: Duration = Duration::from_secs(25);
 /// Time between SIGTERM and SIGKILL of a program whose deadline has passed.
 const STOP: Duration = Duration::from_secs(5);
 /// `CLD_EXITED` of waitid(2): the value of `ExecMainCode` for a process that exited.

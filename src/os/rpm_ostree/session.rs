@@ -13,7 +13,7 @@ use crate::core::etc_merge::SpecialFiles;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::BootId;
-use crate::core::values::image::{ImageRef, ImageVerification};
+use crate::core::values::image::ImageRef;
 use crate::host::facts::boot;
 use crate::host::interrupt_signals::InterruptSignals;
 use crate::os::protocol::SysrootAccess;
@@ -115,9 +115,7 @@ impl RpmOstreeSession {
     /// Find the image in the repository by its digest. One that has to be signed is pulled again: the
     /// repository does not tell if it was verified.
     fn find_imported(&mut self, image: &ImageRef) -> Result<Option<ImportedCommit>, OsError> {
-        let must_be_signed =
-            self.program.demands_signatures() || *image.verification() == ImageVerification::ContainerPolicy;
-        match image.digest().filter(|_| !must_be_signed) {
+        match image.digest().filter(|_| !self.program.demands_signature(image)) {
             Some(digest) => self.local(SysrootAccess::Read)?.find(digest),
             None => Ok(None),
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::core::config::settings::image::SignatureDemand;
+use crate::core::values::image::ImageRef;
 use crate::os::{OsError, RedactedCause};
 
 /// Installation directory of distribution packages.
@@ -109,12 +110,14 @@ impl WorkerProgram {
         }
     }
 
-    /// Return true if the worker demands a signature of every image. It refuses a word that it does not know.
+    /// Return true if the worker demands a signature of the image. It refuses a word that it does not know.
     #[must_use]
-    pub fn demands_signatures(&self) -> bool {
+    pub fn demands_signature(&self, image: &ImageRef) -> bool {
+        let by_reference = SignatureDemand::ByReference;
         let mut variables = self.environment.iter();
-        variables
-            .any(|(name, value)| name == IMAGE_SIGNATURE && value != SignatureDemand::ByReference.as_str())
+        let is_strict =
+            variables.any(|(name, word)| name == IMAGE_SIGNATURE && word != by_reference.as_str());
+        if is_strict { SignatureDemand::Required } else { by_reference }.governs(image)
     }
 
     pub(super) fn start(&self) -> Result<Child, OsError> {

@@ -4,6 +4,8 @@ use std::num::NonZeroU8;
 
 use serde::Deserialize;
 
+use crate::core::values::image::{ImageRef, ImageVerification};
+
 /// The choice of the program that changes OS image and packages of the running host.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -27,6 +29,12 @@ pub enum SignatureDemand {
 }
 
 impl SignatureDemand {
+    /// Return true if the policy has to demand a signature of the image.
+    #[must_use]
+    pub fn governs(self, image: &ImageRef) -> bool {
+        self == Self::Required || *image.verification() == ImageVerification::ContainerPolicy
+    }
+
     /// The spelling in fragments.
     #[must_use]
     pub fn as_str(self) -> &'static str {

@@ -276,11 +276,6 @@ impl Host {
         self.run_units()
     }
 
-    /// Give the kernel a FIPS mode, and switch it on or off.
-    pub fn set_fips_mode(&self, mode: bool) {
-        fs::write(self.path("kernel/fips_enabled"), if mode { "1\n" } else { "0\n" }).unwrap();
-    }
-
     /// Run the units of a boot.
     pub fn run_units(&self) -> Boot {
         let [activate, recover, confirm_boot] =
