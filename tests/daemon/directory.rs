@@ -1,7 +1,6 @@
 //! Daemon with the source `dir:`: the desired config is a file or the content of a directory.
 
 use std::fs;
-use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::process::{Command, Stdio};
 
@@ -11,8 +10,11 @@ use serde_json::Value;
 use testbed::agent::Agent;
 use testbed::booted::config::{Config, assert_config, full_config};
 use testbed::booted::host::Host;
+use testbed::output_lines::OutputLines;
 
 pub(crate) const SOURCE: [&str; 2] = ["--source", "dir:/run/media/desired.json"];
+
+const DAEMON_REPORT: &str = "run/flameholder/daemon/report.json";
 
 /// Set the desired config by an atomic rename.
 pub(crate) fn set_desired_config(host: &Host, config: &Value) {
@@ -22,7 +24,7 @@ pub(crate) fn set_desired_config(host: &Host, config: &Value) {
 }
 
 pub(crate) fn daemon_report(host: &Host) -> Value {
-    serde_json::from_slice(&fs::read(host.path("run/flameholder/daemon/report.json")).unwrap()).unwrap()
+    serde_json::from_slice(&fs::read(host.path(DAEMON_REPORT)).unwrap()).unwrap()
 }
 
 /// Config whose changes need no reboot.
@@ -78,14 +80,25 @@ fn watched_status_shows_each_phase() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(status.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let mut prints = |text: &str| lines.any(|line| line.contains(text));
-    assert!(prints("rendered-one"), "status prints the current config without a daemon");
+    let mut lines = OutputLines::of(status.stdout.take().unwrap());
+    let mut wait_for = |text: &str| lines.wait_for(&format!("with `{text}`"), |line| line.contains(text));
+    wait_for("rendered-one");
     let mut agent = Agent::start(&host, &SOURCE);
     agent.wait_for_line("Done rendered-one");
-    assert!(prints(": Done rendered-one"));
+    wait_for(": Done rendered-one");
     host.write_etc("nmstate/openshift/app.yml", "changed");
-    assert!(prints(": Drifted rendered-one"));
+    wait_for(": Drifted rendered-one");
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.end(), Some(0));
+    // Nothing else changes on the host than the report.
+    let (report, new) = (host.path(DAEMON_REPORT), host.path("run/flameholder/daemon/.new"));
+    let text = fs::read_to_string(&report).unwrap().replace("Stopping", "Draining");
+    fs::write(&new, text).unwrap();
+    fs::rename(&new, &report).unwrap();
+    wait_for(": Draining rendered-one");
+    fs::remove_dir_all(report.parent().unwrap()).unwrap();
+    apply_live_config(&host, "two");
+    wait_for("rendered-two");
     status.kill().unwrap();
     status.wait().unwrap();
 }

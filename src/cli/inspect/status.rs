@@ -2,6 +2,7 @@
 //! daemon.
 
 use std::error::Error;
+use std::io;
 use std::path::Path;
 
 use clap::Args;
@@ -37,7 +38,7 @@ use crate::transaction::update::space;
 use crate::transaction::update::space::FreeSpace;
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, is_booted, open_change};
 
-/// Directory of the status files that the daemon and the boot check publish.
+/// Directory of the status file that the boot check publishes, and of the daemon's directory.
 const REPORTS: &str = "/run/flameholder";
 
 #[derive(Debug, Args)]
@@ -94,9 +95,12 @@ fn watch(output: OutputFormat, show_contents: bool) -> Result<CommandOutcome, Cl
         std::fs::create_dir_all(REPORTS).map_err(watched)?;
         let mut watch = FileWatch::new().map_err(watched)?;
         watch.add(Path::new(REPORTS)).map_err(watched)?;
+        let daemon = Path::new(status_files::DAEMON.path).parent().unwrap_or(Path::new(REPORTS));
         // One report causes several inotify events: it is written and renamed.
         let mut printed = None;
         loop {
+            // The directory of the daemon can be created and replaced at any time; both are events in its parent.
+            watch.add(daemon).or_else(unless_missing).map_err(watched)?;
             let document = of_running(&host)?;
             let text = serde_json::to_string(&document).ok();
             if printed != text {
@@ -106,6 +110,10 @@ fn watch(output: OutputFormat, show_contents: bool) -> Result<CommandOutcome, Cl
             watch.next().await.map_err(watched)?;
         }
     })
+}
+
+fn unless_missing(error: io::Error) -> io::Result<()> {
+    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {

@@ -8,12 +8,13 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use testbed::agent::{Agent, LONGEST_WAIT};
+use testbed::agent::Agent;
 use testbed::booted::host::Host;
 use testbed::control_plane::Cluster;
 use testbed::cri_server::CriServer;
 use testbed::dbus::fake_pid1::FakePid1;
 use testbed::dbus::fake_systemd::Script;
+use testbed::output_lines::LONGEST_WAIT;
 
 use crate::cluster::pinned_images::{LARGE_DISK, wait_until_pinned};
 

@@ -5,13 +5,14 @@ use std::time::Instant;
 
 use osimage::{ImageRegistry, Os, RegistryAnswers};
 use serde_json::{Value, json};
-use testbed::agent::{Agent, LONGEST_WAIT};
+use testbed::agent::Agent;
 use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
 use testbed::control_plane::trust::base64;
 use testbed::control_plane::{Answers, Cluster};
 use testbed::cri_server::{AskedPull, CriServer};
 use testbed::dbus::fake_systemd::{FakeSystemd, Script};
+use testbed::output_lines::LONGEST_WAIT;
 
 /// Disk that has much more than the reserve of 16 GiB.
 pub(crate) const LARGE_DISK: u64 = 64 << 30;

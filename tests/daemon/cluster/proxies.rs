@@ -5,9 +5,9 @@ use std::fs;
 
 use osimage::Os;
 use serde_json::json;
-use testbed::agent::LONGEST_WAIT;
 use testbed::booted::config::full_config;
 use testbed::control_plane::{Cluster, ConnectProxy, KUBELET, RequestLog};
+use testbed::output_lines::LONGEST_WAIT;
 
 use crate::cluster::tls;
 

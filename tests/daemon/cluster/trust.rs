@@ -6,11 +6,12 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use testbed::agent::{Agent, LONGEST_WAIT};
+use testbed::agent::Agent;
 use testbed::booted::host::Host;
 use testbed::control_plane::trust::{base64, bundle, kubeconfig};
 use testbed::control_plane::{Answers, Cluster};
 use testbed::dbus::fake_systemd::{FakeSystemd, Reaction, Script};
+use testbed::output_lines::LONGEST_WAIT;
 
 /// Reads of a registry's certificates by another process than the writer.
 const READS: usize = 10_000;

@@ -1,11 +1,9 @@
 //! Running daemon on a host, with its output, metrics and reboots.
 
 use std::fs;
-use std::io::{BufRead, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -15,15 +13,12 @@ use crate::dbus::fake_logind::{FakeLogind, Script};
 use crate::dbus::fake_systemd;
 use crate::dbus::fake_systemd::FakeSystemd;
 use crate::dbus::private_bus::PrivateBus;
-
-/// Longest wait for anything: a test that hangs fails.
-pub const LONGEST_WAIT: Duration = Duration::from_secs(60);
+use crate::output_lines::OutputLines;
 
 /// Daemon, its bus and a logind on that bus. All of them end when this is dropped.
 pub struct Agent {
     process: Child,
-    lines: Receiver<String>,
-    output: Vec<String>,
+    lines: OutputLines,
     pub logind: FakeLogind,
     metrics: SocketAddr,
     bus: PrivateBus,
@@ -65,16 +60,8 @@ impl Agent {
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        let (sender, lines) = channel();
-        let stderr = BufReader::new(process.stderr.take().unwrap());
-        std::thread::spawn(move || {
-            for line in stderr.lines().map_while(Result::ok) {
-                if sender.send(line).is_err() {
-                    return;
-                }
-            }
-        });
-        Self { process, lines, output: Vec::new(), logind, metrics, bus }
+        let lines = OutputLines::of(process.stderr.take().unwrap());
+        Self { process, lines, logind, metrics, bus }
     }
 
     /// Start a systemd on the bus of the daemon.
@@ -84,17 +71,9 @@ impl Agent {
 
     /// Wait for a line of output with this beginning, and return the line.
     pub fn wait_for_line(&mut self, beginning: &str) -> String {
-        let end = Instant::now() + LONGEST_WAIT;
-        loop {
-            let left = end.saturating_duration_since(Instant::now());
-            let Ok(line) = self.lines.recv_timeout(left) else {
-                panic!("no line begins with `{beginning}`; output:\n{}", self.output.join("\n"));
-            };
-            self.output.push(line.clone());
-            if line.trim_start_matches("info: ").starts_with(beginning) {
-                return line;
-            }
-        }
+        self.lines.wait_for(&format!("begins with `{beginning}`"), |line| {
+            line.trim_start_matches("info: ").starts_with(beginning)
+        })
     }
 
     /// Wait for a phase that is not in `phases`, and return it.
@@ -110,7 +89,7 @@ impl Agent {
 
     /// Output so far, as far as it was waited for.
     pub fn output(&self) -> String {
-        self.output.join("\n")
+        self.lines.seen().join("\n")
     }
 
     /// Number of reboots that the daemon requested.
@@ -120,7 +99,7 @@ impl Agent {
 
     /// Phases so far, repetitions of a phase merged.
     pub fn phases(&self) -> Vec<&str> {
-        let phases = self.output.iter().filter_map(|line| line.strip_prefix("info: "));
+        let phases = self.lines.seen().iter().filter_map(|line| line.strip_prefix("info: "));
         let mut phases: Vec<&str> = phases
             .filter(|line| line.starts_with(char::is_uppercase))
             .filter_map(|line| line.split([' ', ':']).next())

@@ -23,8 +23,8 @@ use tokio_stream::wrappers::UnixListenerStream;
 use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
-use crate::agent::LONGEST_WAIT;
 use crate::booted::host::Host;
+use crate::output_lines::LONGEST_WAIT;
 
 /// Directory of images, which the runtime names.
 const STORAGE: &str = "/var/lib/containers/storage";

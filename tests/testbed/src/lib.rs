@@ -15,6 +15,7 @@ pub mod executables;
 pub mod https_server;
 pub mod model;
 pub mod offline;
+pub mod output_lines;
 pub mod preconditions;
 pub mod promtool;
 pub mod strace;

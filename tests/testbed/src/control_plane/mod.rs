@@ -24,10 +24,11 @@ use serde_json::{Value, json};
 use server::ControlPlane;
 use tokio::runtime::Runtime;
 
-use crate::agent::{Agent, LONGEST_WAIT};
+use crate::agent::Agent;
 use crate::booted::config::full_config;
 use crate::booted::host::Host;
 use crate::dbus::fake_logind::Script;
+use crate::output_lines::LONGEST_WAIT;
 
 /// Name of the node.
 pub const NODE: &str = "edge-7";

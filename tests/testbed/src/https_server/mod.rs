@@ -115,7 +115,7 @@ impl HttpsServer {
 
     /// Wait for this number of requests.
     pub fn wait_for_requests(&self, number: usize) {
-        let end = std::time::Instant::now() + crate::agent::LONGEST_WAIT;
+        let end = std::time::Instant::now() + crate::output_lines::LONGEST_WAIT;
         while self.with(|state| state.requests.len()) < number {
             assert!(
                 std::time::Instant::now() < end,
