@@ -37,6 +37,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::config::layering::{LayeringChange, PackageLayering};
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::image_policy::SignatureVerdict;
 pub use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
@@ -216,6 +217,8 @@ pub struct ImportedCommit {
     pub manifest_digest: Option<String>,
     /// Version in the image's metadata.
     pub version: Option<String>,
+    /// Verdict on its signature; `None` if it was not pulled: the repository had it.
+    pub signature: Option<SignatureVerdict>,
     /// Number of layers that had to be fetched.
     pub layers_fetched: usize,
     /// Size of those layers as stored in the registry.

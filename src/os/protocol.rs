@@ -12,6 +12,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::image_policy::SignatureVerdict;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
@@ -57,7 +58,7 @@ pub enum WorkerRequest {
     /// [`WorkerReply::Imported`], or by [`WorkerReply::Done`] if the repository does not have it.
     Find(String),
     /// Fail unless the host verifies the signature that the reference or the settings demand, if they demand one. Answered
-    /// by [`WorkerReply::Done`].
+    /// by [`WorkerReply::Signature`].
     RequirePolicy(ImageRef),
     /// Read the version of a package in a commit. Answered by [`WorkerReply::PackageVersion`].
     PackageVersion { commit: String, package: String },
@@ -131,6 +132,8 @@ pub enum WorkerReply {
     EtcCheckedOut(PathBuf),
     /// `None` if the commit has no version for the package.
     PackageVersion(Option<String>),
+    /// Verdict on a pull of the image; `None` if skopeo has no policy that it can use.
+    Signature(Option<SignatureVerdict>),
     /// The request succeeded and has no result.
     Done,
     /// The request failed; the session continues.
@@ -149,6 +152,7 @@ impl WorkerReply {
             Self::Labels(_) => "labels",
             Self::EtcCheckedOut(_) => "etc-checked-out",
             Self::PackageVersion(_) => "package-version",
+            Self::Signature(_) => "signature",
             Self::Done => "done",
             Self::Failed(_) => "failed",
         }

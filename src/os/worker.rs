@@ -13,6 +13,7 @@ pub use program::{FETCH_TIMEOUT, IMAGE_SIGNATURE, PARALLEL_FETCHES, WorkerProgra
 use serde::de::DeserializeOwned;
 
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::image_policy::SignatureVerdict;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::os::protocol::{SysrootAccess, VERSION, WorkerGreeting, WorkerReply, WorkerRequest};
@@ -77,9 +78,13 @@ impl WorkerSession {
         }
     }
 
-    /// Fail unless skopeo verifies the signature that the reference or the settings demand, if they demand one.
-    pub fn require_policy(&mut self, image: &ImageRef) -> Result<(), OsError> {
-        self.request_done(&WorkerRequest::RequirePolicy(image.clone()))
+    /// Fail unless skopeo verifies the signature that the reference or the settings demand, if they demand one. Returns the
+    /// verdict on a pull of the image.
+    pub fn require_policy(&mut self, image: &ImageRef) -> Result<Option<SignatureVerdict>, OsError> {
+        match self.request(&WorkerRequest::RequirePolicy(image.clone()))? {
+            WorkerReply::Signature(verdict) => Ok(verdict),
+            other => Err(unexpected(&other)),
+        }
     }
 
     /// Read the version of a package in a commit; `None` if the commit has no such package or no package

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::image_policy::SignatureVerdict;
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
@@ -283,6 +284,8 @@ pub struct GenerationItem {
     pub record_matches: bool,
     /// True if the deployment is staged, and gets record and configuration when it is finalized.
     pub at_finalization: bool,
+    /// Verdict on the signature of its OS image at the pull; null where it was not pulled for a generation.
+    pub signature: Option<SignatureVerdict>,
     /// Parts of the config that were not applied, each with the reason.
     #[schemars(inner(length(min = 1)))]
     pub unsupported: Vec<String>,
@@ -368,6 +371,7 @@ impl GenerationItem {
             config_hash: record.config_hash.clone(),
             record_matches,
             at_finalization: false,
+            signature: record.deployment.as_ref().and_then(|applied| applied.signature.clone()),
             unsupported: record.unsupported.clone(),
             deferred: record.deferred.clone(),
         }

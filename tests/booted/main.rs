@@ -31,6 +31,7 @@ mod refusals;
 mod releases;
 mod repair;
 mod rpm_ostree;
+mod signatures;
 mod soak;
 mod soft_reboot;
 mod stage_kills;

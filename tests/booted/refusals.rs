@@ -9,7 +9,7 @@ use testbed::booted::host::Host;
 use testbed::model::run::Outcome;
 
 /// Runs `apply` without a reboot; it must fail, name these words and stage nothing.
-fn assert_refused(host: &Host, config: &Config, image: Option<&str>, words: &[&str]) {
+pub(crate) fn assert_refused(host: &Host, config: &Config, image: Option<&str>, words: &[&str]) {
     let desired = host.config(config.json());
     let image: Vec<&str> = image.iter().flat_map(|image| ["--os-image", image]).collect();
     let command = ["flameholder", "apply", "--locked", "--desired", &desired];
@@ -61,16 +61,4 @@ fn config_that_takes_the_agent_away_is_refused() {
     ] {
         assert_refused(&host, &with_file(path), None, &["spec.config.storage.files[1]", path, word]);
     }
-}
-
-#[test]
-fn image_of_which_no_rule_demands_the_required_signature_is_refused() {
-    let host = Host::install(Os::new(1));
-    host.write_etc("containers/policy.json", r#"{"default": [{"type": "insecureAcceptAnything"}]}"#);
-    host.write_etc("flameholder/config.d/10-image.toml", "[image]\nsignature = \"required\"\n");
-    let (config, image) = (with_file("/etc/app/b.conf"), host.image(&Os::new(2)));
-    let words = ["the setting `image.signature` requires a signature", "default, demands nothing"];
-    assert_refused(&host, &config, Some(&image), &words);
-    // The setting is about images that are pulled, and not about the files of a config.
-    host.update(&host.config(config.json()), None);
 }

@@ -281,7 +281,8 @@ fn a_sysroot_before_and_after_and_damaged() {
 /// Document of each kind with as many members as possible.
 fn good(name: &str) -> Value {
     let generation = json!({"generation": "0".repeat(32), "config": "c", "configHash": format!("sha256:{:064}", 1),
-        "recordMatches": true, "atFinalization": false, "unsupported": ["a reason"], "deferred": []});
+        "recordMatches": true, "atFinalization": false, "unsupported": ["a reason"], "deferred": [],
+        "signature": {"rule": "default", "demand": "nothing", "keyFiles": [{"path": "/etc/pki/os.pub", "digest": format!("sha256:{:064}", 1)}], "enforcement": "notNeeded"}});
     match name {
         "plan" => json!({
             "schema": 1, "profile": "native", "current": null, "desired": "c",

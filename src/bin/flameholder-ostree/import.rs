@@ -36,7 +36,8 @@ pub(crate) async fn import(
         return Ok(describe(&state, &Amount::default()));
     }
     let config = policy.configure(image).await?;
-    import_image(repo, image, config, progress).await.map_err(failed)
+    let imported = import_image(repo, image, config, progress).await.map_err(failed)?;
+    Ok(ImportedCommit { signature: policy.verdict(image).await, ..imported })
 }
 
 /// Find an imported image by its manifest digest.
@@ -240,6 +241,7 @@ fn describe(state: &LayeredImageState, amount: &Amount) -> ImportedCommit {
         commit: state.merge_commit.clone(),
         manifest_digest: Some(state.manifest_digest.to_string()),
         version: state.version().map(str::to_owned),
+        signature: None,
         layers_fetched: amount.layers,
         bytes_fetched: amount.bytes,
         staged: None,

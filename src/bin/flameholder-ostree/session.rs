@@ -60,7 +60,8 @@ async fn answer(
             Ok(found.map_or(WorkerReply::Done, WorkerReply::Imported))
         }
         WorkerRequest::RequirePolicy(image) => {
-            opened.policy.require(&image).await.map(|()| WorkerReply::Done)
+            opened.policy.require(&image).await?;
+            Ok(WorkerReply::Signature(opened.policy.verdict(&image).await))
         }
         WorkerRequest::PackageVersion { commit, package } => {
             packages::version(&opened.sysroot.repo(), &commit, &package).map(WorkerReply::PackageVersion)

@@ -11,8 +11,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use flameholder::core::config::settings::image::SignatureDemand;
-use flameholder::core::image_policy::ImagePolicy;
+use flameholder::core::image_policy::{
+    ImagePolicy, KeyFile, PolicyEnforcement, PolicyRequirement, PolicyRule, SignatureVerdict, SigningKey,
+};
 use flameholder::core::values::image::{ImageRef, ImageTransport, ImageVerification};
+use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::worker::IMAGE_SIGNATURE;
 use flameholder::os::{OsError, PullFailure, RedactedCause};
 use ostree_ext::container::{
@@ -37,8 +40,8 @@ const REJECTED: &str = "rejected by policy";
 /// Verification of images by the host's policy, in one session.
 pub(crate) struct SignaturePolicy {
     demand: SignatureDemand,
-    /// True after a probe of skopeo's proxy succeeded.
-    is_enforced: bool,
+    /// Result of the trial of skopeo's proxy; `None` before it.
+    enforcement: Option<PolicyEnforcement>,
 }
 
 impl SignaturePolicy {
@@ -51,7 +54,7 @@ impl SignaturePolicy {
             Some(word) => known.into_iter().find(|demand| word == demand.as_str()),
         };
         match demand {
-            Some(demand) => Ok(Self { demand, is_enforced: false }),
+            Some(demand) => Ok(Self { demand, enforcement: None }),
             None => Err(other(
                 &format!("reading {IMAGE_SIGNATURE}"),
                 "its value is neither `by-reference` nor `required`; correct it",
@@ -86,12 +89,47 @@ impl SignaturePolicy {
         if self.demand == SignatureDemand::Required {
             refuse_unsigned(&policy, image)?;
         }
-        if !self.is_enforced {
+        if self.enforcement != Some(PolicyEnforcement::Proven) {
+            self.enforcement = None;
             probe(image).await?;
-            self.is_enforced = true;
+            self.enforcement = Some(PolicyEnforcement::Proven);
         }
         Ok(())
     }
+
+    /// Return the verdict on a pull of the image in this session; `None` if skopeo has no policy that it can use.
+    pub(crate) async fn verdict(&mut self, image: &ImageRef) -> Option<SignatureVerdict> {
+        let policy = read_policy().ok()?;
+        let rule = policy.rule_for(image);
+        let enforcement = match self.enforcement {
+            _ if !rule.demands_signature() => PolicyEnforcement::NotNeeded,
+            Some(known) => known,
+            None => match probe(image).await {
+                Ok(()) => PolicyEnforcement::Proven,
+                Err(OsError::Pull { reason: PullFailure::PolicyNotEnforced, .. }) => {
+                    PolicyEnforcement::Absent
+                }
+                Err(_) => PolicyEnforcement::Unknown,
+            },
+        };
+        if rule.demands_signature() {
+            self.enforcement = Some(enforcement);
+        }
+        Some(SignatureVerdict::of(rule, key_files(rule), enforcement))
+    }
+}
+
+/// Digest the files with keys that the rule names.
+fn key_files(rule: PolicyRule<'_>) -> Vec<KeyFile> {
+    let keys = rule.requirements.iter().flat_map(PolicyRequirement::keys);
+    let digest = |key: &SigningKey| match key {
+        SigningKey::File(path) => {
+            let digest = ContentDigest::of(&std::fs::read(path).ok()?);
+            Some(KeyFile { path: path.clone(), digest: digest.to_string() })
+        }
+        _ => None,
+    };
+    keys.filter_map(digest).collect()
 }
 
 fn read_policy() -> anyhow::Result<ImagePolicy> {

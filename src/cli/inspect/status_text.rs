@@ -228,6 +228,9 @@ fn generation_lines(item: &GenerationItem, indent: &str) -> String {
     };
     let mut text =
         format!("{indent}generation  {}{note}\n{indent}config      {}\n", item.generation, item.config);
+    if let Some(signature) = &item.signature {
+        text.push_str(&format!("{indent}signature   {}\n", harmless_line(&signature.to_string())));
+    }
     for (label, items) in [("unsupported", &item.unsupported), ("deferred", &item.deferred)] {
         if !items.is_empty() {
             text.push_str(&format!("{indent}{label:<11} {}, listed by `-o json`\n", items.len()));

@@ -7,12 +7,14 @@ mod requirement;
 mod scopes;
 #[cfg(test)]
 mod tests;
+mod verdict;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 pub use requirement::{PolicyRequirement, SigningKey};
 use serde::Deserialize;
+pub use verdict::{KeyFile, PolicyEnforcement, SignatureVerdict};
 
 use crate::core::values::causes::without_place;
 use crate::core::values::image::ImageRef;

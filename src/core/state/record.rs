@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
+use crate::core::image_policy::SignatureVerdict;
 use crate::core::state::own_document;
 use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
 use crate::core::values::deployment::DeploymentId;
@@ -76,6 +77,10 @@ pub struct DeploymentRecord {
     pub image: Option<String>,
     /// Digest of the image's manifest.
     pub image_digest: Option<String>,
+    /// Verdict on the image's signature at its pull; absent where it was not pulled for a generation, or an earlier release
+    /// wrote the record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub signature: Option<SignatureVerdict>,
     /// `osImageURL` of the config; differs from `image` where an image was given explicitly.
     pub config_image: Option<String>,
     /// Kernel arguments of the config, as they were set.

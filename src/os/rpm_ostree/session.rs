@@ -10,6 +10,7 @@ use super::request::{LayerBase, LayerRequest};
 use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
 use super::verdict::{FailedLayering, LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
+use crate::core::image_policy::SignatureVerdict;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::BootId;
@@ -117,6 +118,14 @@ impl RpmOstreeSession {
     fn find_imported(&mut self, image: &ImageRef) -> Result<Option<ImportedCommit>, OsError> {
         match image.digest().filter(|_| !self.program.demands_signature(image)) {
             Some(digest) => self.local(SysrootAccess::Read)?.find(digest),
+            None => Ok(None),
+        }
+    }
+
+    /// Fail unless the demanded signature of the image is verified: rpm-ostreed pulls through skopeo's proxy too.
+    fn require_policy(&mut self, image: Option<&ImageRef>) -> Result<Option<SignatureVerdict>, OsError> {
+        match image {
+            Some(image) => self.local(SysrootAccess::Read)?.require_policy(image),
             None => Ok(None),
         }
     }
@@ -247,9 +256,8 @@ impl Sysroot for RpmOstreeSession {
         // Pulling the image with libostree would drop layered packages, so rpm-ostreed has to do it if there
         // are any.
         let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
+        let signature = self.require_policy(wanted.image.as_ref())?;
         if let Some(image) = &wanted.image {
-            // rpm-ostreed pulls through skopeo's proxy too.
-            self.local(SysrootAccess::Read)?.require_policy(image)?;
             if let (true, Some(found)) = (is_bare, self.find_imported(image)?) {
                 return Ok(found);
             }
@@ -289,6 +297,7 @@ impl Sysroot for RpmOstreeSession {
             commit: deployment.id.commit,
             manifest_digest: deployment.manifest_digest,
             version: deployment.version,
+            signature,
             layers_fetched: 0,
             bytes_fetched: 0,
             staged,

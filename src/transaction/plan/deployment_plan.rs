@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 
+use super::signature_check::signature_check;
 use super::tree_plan::{TreeChange, plan_tree_update};
 use super::writable_paths::UnwritablePath;
 use super::{layering, writable_paths};
@@ -64,6 +65,10 @@ impl DeploymentPlan {
             let wanted = self.import_request();
             Some(os.import(&wanted, &mut |step| progress(UpdateProgress::Pulling(step)))?)
         };
+        let verdict = imported.as_ref().and_then(|imported| imported.signature.as_ref());
+        if let (Some(image), Some(verdict)) = (&self.image, verdict.filter(|verdict| verdict.is_doubtful())) {
+            log::warn!("signature of {}: {verdict}", image.name());
+        }
         // A tag can still refer to the deployed image: the base's commit is deployed again then.
         let is_deployed = imported.as_ref().is_some_and(|imported| {
             let is_image = imported.manifest_digest == self.base.manifest_digest;
@@ -157,7 +162,7 @@ pub(crate) fn plan_deployment_after(
         layering::plan_layering(&root, &base, &desired, image.as_ref(), os.layers_packages(), &mut plan)
     };
     let unresolved = refuse_unwritable(&root, target, image.is_some(), &mut plan, unresolved)?;
-    check_programs(&root, &sysroot.program_path(), image.is_some(), &mut plan)?;
+    check_preconditions(&root, &sysroot.program_path(), image.as_ref(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
@@ -308,16 +313,23 @@ fn image_to_import(
     Ok((!by_name && !by_digest).then_some(image))
 }
 
-/// Check that the programs exist that the update will start.
-fn check_programs(root: &Root, path: &OsStr, imports: bool, plan: &mut Plan) -> Result<(), TransactionError> {
+/// Check that the programs exist that the update will start, and that the signature policy fits the image.
+fn check_preconditions(
+    root: &Root,
+    path: &OsStr,
+    image: Option<&ImageRef>,
+    plan: &mut Plan,
+) -> Result<(), TransactionError> {
     let has_policy = root.exists(&ManagedPath::constant(SELINUX_CONFIG))?;
     let programs = [
-        (imports, "skopeo", "needed to pull images"),
+        (image.is_some(), "skopeo", "needed to pull images"),
         (has_policy, "bwrap", "needed by libostree to rebuild the deployment's SELinux policy (bubblewrap)"),
     ];
     let needed = programs.into_iter().filter(|(is_needed, ..)| *is_needed);
     if let Some(tree) = &mut plan.tree {
         tree.preflight = needed.map(|(_, program, purpose)| program_check(path, program, purpose)).collect();
+        let demand = settings::settings(root).unwrap_or_default().image.signature.unwrap_or_default();
+        tree.preflight.extend(image.map(|image| signature_check(image, demand)));
     }
     Ok(())
 }

@@ -7,6 +7,7 @@ pub mod error;
 pub mod etc_merge;
 pub mod host_origin;
 pub(crate) mod layering;
+mod signature_check;
 pub mod target;
 pub(crate) mod tree_plan;
 pub(crate) mod writable_paths;

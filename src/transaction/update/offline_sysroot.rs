@@ -141,12 +141,17 @@ pub(crate) fn deployment_record(
     let source = target.redeployed().unwrap_or(&draft.base);
     let image = draft.image.as_ref().or(source.image.as_ref());
     let digest = imported.and_then(|imported| imported.manifest_digest.clone());
+    let image_digest = digest.or_else(|| source.manifest_digest.clone());
+    let pulled = imported.and_then(|imported| imported.signature.clone());
+    let applied = draft.current.record.as_ref().and_then(|record| record.deployment.as_ref());
+    let kept = applied.filter(|applied| applied.image_digest == image_digest);
     DeploymentRecord {
         stateroot: deployment.id.stateroot.clone(),
         commit: deployment.id.commit.clone(),
         serial: deployment.id.serial,
         image: image.map(ToString::to_string),
-        image_digest: digest.or_else(|| source.manifest_digest.clone()),
+        image_digest,
+        signature: pulled.or_else(|| kept.and_then(|applied| applied.signature.clone())),
         config_image: host.os.image.clone(),
         kernel_arguments: host.os.kernel_arguments.clone(),
         taken_over: draft.taken_over.clone(),

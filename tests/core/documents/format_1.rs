@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use flameholder::core::config::layering::PackageLayering;
 use flameholder::core::enablement::UnitName;
+use flameholder::core::image_policy::{KeyFile, PolicyEnforcement, SignatureVerdict};
 use flameholder::core::state::blocked::{self, BlockedTarget};
 use flameholder::core::state::journal::{
     self, Journal, JournalIntent, JournalMove, JournalScope, TransactionState,
@@ -82,6 +83,15 @@ fn deployment_record() -> DeploymentRecord {
         serial: 1,
         image: Some("ostree-unverified-registry:registry.example/os@sha256:2".to_owned()),
         image_digest: Some(digest("image").to_string()),
+        signature: Some(SignatureVerdict {
+            rule: "transports.docker.\"registry.example\"".to_owned(),
+            demand: "a sigstore signature by /etc/pki/os.pub".to_owned(),
+            key_files: vec![KeyFile {
+                path: "/etc/pki/os.pub".to_owned(),
+                digest: digest("key").to_string(),
+            }],
+            enforcement: PolicyEnforcement::Proven,
+        }),
         config_image: Some("registry.example/os:2".to_owned()),
         kernel_arguments: KernelArguments::parse("quiet hugepagesz=2M dyndbg=\"file a +p\""),
         taken_over: KernelArguments::parse("nosmt"),

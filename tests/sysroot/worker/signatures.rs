@@ -6,7 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
+use flameholder::core::image_policy::{KeyFile, PolicyEnforcement};
 use flameholder::core::values::image::ImageRef;
+use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{IMAGE_SIGNATURE, WorkerProgram, WorkerSession};
 use flameholder::os::{ImportedCommit, OsError, PullFailure, Sysroot as _};
@@ -175,6 +177,8 @@ fn required_signature_needs_a_rule_whatever_the_reference_says() {
     // A rule that demands a signature, which the stand-in does not verify.
     let verified = import(&host, &worker(DEMANDING), &image).unwrap();
     assert_eq!(verified.version, Some(Os::new(2).version()));
+    let verdict = verified.signature.unwrap();
+    assert_eq!((verdict.enforcement, verdict.rule.as_str()), (PolicyEnforcement::Proven, "transports.oci"));
     // The image in the repository may have come there unverified.
     let digest = host.default().manifest_digest.unwrap();
     let pinned: ImageRef =
@@ -191,6 +195,30 @@ fn required_signature_is_not_taken_for_verified_by_a_skopeo_that_verifies_none()
     let worker = worker_with(&host, DEMANDING, &script).with_env(IMAGE_SIGNATURE, "required");
     let (reason, _) = refusal(&host, &worker, &image);
     assert!(matches!(reason, PullFailure::PolicyNotEnforced | PullFailure::PolicyNotProven), "{reason:?}");
+}
+
+#[test]
+fn verdict_tells_if_the_demanded_signature_was_verified() {
+    let host = Host::new();
+    let (image, accepting, key) =
+        (host.image(&Os::new(2), "v2"), host.path("accepting.json"), host.path("os.pub"));
+    fs::write(&accepting, ACCEPTING).unwrap();
+    fs::write(&key, "key").unwrap();
+    let demanding = DEMANDING.replace("/etc/pki/os.pub", &key.display().to_string());
+    // Verifies nothing, whatever policy it is given.
+    let body =
+        format!("[ \"$1\" != --policy ] || shift 2; exec REAL --policy {} \"$@\"", accepting.display());
+    let script = stand_in(&host, &body);
+    let verdict = |policy: &str| {
+        import(&host, &worker_with(&host, policy, &script), &image).unwrap().signature.unwrap()
+    };
+    let unneeded = verdict(ACCEPTING);
+    assert_eq!((unneeded.enforcement, unneeded.is_doubtful()), (PolicyEnforcement::NotNeeded, false));
+    let unverified = verdict(&demanding);
+    assert_eq!((unverified.enforcement, unverified.is_doubtful()), (PolicyEnforcement::Absent, true));
+    let digest = ContentDigest::of(b"key").to_string();
+    assert_eq!(unverified.key_files, [KeyFile { path: key.display().to_string(), digest }]);
+    assert!(unverified.to_string().starts_with("not verified: rule transports.oci demands"), "{unverified}");
 }
 
 #[test]
