@@ -8,6 +8,7 @@
     reason = "a test reports by panicking"
 )]
 
+mod admission;
 mod agent_copies;
 mod cluster;
 mod config_server;
