@@ -8,3 +8,4 @@ mod interruption;
 mod render;
 mod sandbox;
 mod schema;
+mod selinux;

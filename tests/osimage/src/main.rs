@@ -133,7 +133,7 @@ fn encapsulate(args: &EncapsulateArgs) -> anyhow::Result<()> {
         version: args.version.to_string(),
         number: args.version,
         kernel: Some(kernel),
-        selinux: false,
+        selinux: args.tree.join("usr/etc/selinux/config").exists(),
         layers: layers.into(),
     };
     let (directory, tag) = split_output(&args.output)?;

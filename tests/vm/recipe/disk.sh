@@ -31,5 +31,21 @@ ln -s ../loader/syslinux.cfg "$root/boot/syslinux/syslinux.cfg"
 "$OSIMAGE" sysroot "$root" --version 1 --stateroot os --bootloader syslinux \
   --image "ostree-unverified-image:oci:$LAYOUT" --origin "ostree-unverified-registry:$REFERENCE" \
   --karg quiet --karg systemd.show_status=1 $(for argument in $ARGUMENTS; do echo "--karg $argument"; done)
+deployment=$(echo "$root"/ostree/deploy/os/deploy/*.0)
+if [ -e "$deployment/etc/selinux/config" ]; then
+  # libostree labels files on any machine, but directories only where SELinux runs. What it creates in the guest is labelled.
+  label() { chcon --no-dereference "system_u:object_r:$1:s0" "${@:2}"; }
+  of_deployment() {
+    "$deployment/usr/lib64/ld-linux-x86-64.so.2" --library-path "$deployment/usr/lib/x86_64-linux-gnu" "$deployment/usr/$1" "${@:2}"
+  }
+  contexts=$deployment/etc/selinux/default/contexts/files/file_contexts
+  of_deployment sbin/setfiles -F -r "$deployment" "$contexts" "$deployment/etc"
+  chattr -i "$root/boot/syslinux/ldlinux.sys"
+  of_deployment sbin/setfiles -F -r "$root" "$contexts" "$root/boot"
+  chattr +i "$root/boot/syslinux/ldlinux.sys"
+  label root_t "$root"
+  label usr_t "$root/ostree" "$root"/ostree/boot.* "$root/ostree/deploy" "$root"/ostree/deploy/{os,os/deploy}
+  find "$root/ostree/repo" \( -type d -o -type f -not -name '*.file' \) -print0 | xargs -0 chcon --no-dereference system_u:object_r:usr_t:s0
+fi
 umount "$root/boot" "$root"
 of_builder usr/bin/qemu-img convert -O qcow2 "$disk" "$OUT/disk.qcow2"

@@ -1,13 +1,25 @@
 # Build four versions of the OS as container images, in the OCI layout OUT/layout, and their digests.
 # Each is the tree TREE with the files OVERLAY. Versions 2 and 3 differ from 1 as real updates do: in files that a host
 # has changed, and in added and removed files. 2 also has another initramfs, so that /boot changes. 3 has the fault that
-# /var/fault names. 4 is the version that machines are installed with: its initramfs has Ignition.
+# /var/fault names. 4 is the version that machines are installed with: its initramfs has Ignition. With a folder POLICY, they
+# have the SELinux policy in it, 2 one of its own.
 for version in 1 2 3 4; do
   tree=$SCRATCH/tree
   rm -rf "$tree"
   # Hard links: files that differ are replaced below and never written in place.
   cp -al "$TREE/tree" "$tree"
   cp -a --remove-destination "$OVERLAY/tree/." "$tree/"
+  if [ -n "$POLICY" ]; then
+    policy=$POLICY/tree
+    if [ "$version" = 2 ]; then
+      policy=$POLICY/tree-2
+      # It has a type that the policy of the other versions lacks.
+      mkdir "$tree/usr/lib/next-os"
+      echo 'in a type of its own' > "$tree/usr/lib/next-os/file"
+    fi
+    rm -rf "$tree/usr/etc/selinux"
+    cp -a "$policy/." "$tree/"
+  fi
   etc=$tree/usr/etc/os
   mkdir -p "$etc"
   echo "$version" > "$tree/usr/lib/os-version"

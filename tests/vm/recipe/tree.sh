@@ -35,11 +35,11 @@ check() { return 0; }
 depends() { echo ignition ostree; }
 installkernel() { instmods qemu_fw_cfg; }
 install() {
-  inst_multiple chown mkdir modprobe mount rm sed umount
+  inst_multiple chown grep mkdir modprobe mount rm sed umount
   inst_simple "$moddir/once.conf" /etc/systemd/system/ignition-files.service.d/once.conf
   inst_script "$moddir/var" /usr/sbin/flameholder-test-var
   # Ignition runs setfiles on its files even without an SELinux policy.
-  inst_script "$moddir/setfiles" /usr/sbin/setfiles
+  if [ -x /usr/sbin/setfiles ]; then inst_multiple setfiles; else inst_script "$moddir/setfiles" /usr/sbin/setfiles; fi
 }
 END
 cat > "$modules35/once.conf" << 'END'
@@ -55,12 +55,14 @@ cat > "$modules35/var" << 'END'
 #!/bin/sh
 set -e
 if [ "$1" = umount ]; then
-  rm /sysroot/etc/selinux/config
+  if grep -q SELINUX=disabled /sysroot/etc/selinux/config; then rm /sysroot/etc/selinux/config; fi
   umount /sysroot/var
   exit 0
 fi
-mkdir -p /sysroot/etc/selinux
-printf 'SELINUX=disabled\nSELINUXTYPE=none\n' > /sysroot/etc/selinux/config
+if [ ! -e /sysroot/etc/selinux/config ]; then
+  mkdir -p /sysroot/etc/selinux
+  printf 'SELINUX=disabled\nSELINUXTYPE=none\n' > /sysroot/etc/selinux/config
+fi
 stateroot=$(sed 's,.*ostree=/ostree/boot\.[01]/\([^/]*\)/.*,\1,' /proc/cmdline)
 mount --bind "/sysroot/sysroot/ostree/deploy/$stateroot/var" /sysroot/var
 for directory in home lib opt srv usrlocal; do mkdir -p "/sysroot/var/$directory"; done

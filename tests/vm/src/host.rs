@@ -114,7 +114,7 @@ impl Host {
         let builder = lab.stage("builder")?.join("tree");
         let port = registry::free_port()?;
         // While the images are built, there are none to serve.
-        let images = lab.stage("images").unwrap_or_default().join("registry");
+        let images = lab.os_stage("images").unwrap_or_default().join("registry");
         Ok(Self {
             registry: Registry::new(&builder, &images, folder.path(), port),
             sockets: tempfile::Builder::new().prefix("vm-").tempdir()?,
@@ -237,7 +237,8 @@ impl Host {
         self.failed_units.push(name.to_owned());
     }
 
-    /// Accept error messages with this text from Flameholder's units, and a fatal message on the console with it.
+    /// Accept error messages with this text from Flameholder's units, a fatal message on the console with it, and audit
+    /// records of denials.
     pub fn allow_error(&mut self, text: &str) {
         self.errors.push(text.to_owned());
     }

@@ -16,22 +16,59 @@ pub const INSTALLED: u32 = 4;
 /// Repository of the OS images in the registry.
 pub const REPOSITORY: &str = "flameholder/os";
 
+/// Operating system of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum GuestOs {
+    /// Debian with OSTree.
+    Plain,
+    /// The same with SELinux enforcing, and the policy modules of the project and of the tests.
+    Selinux,
+}
+
 /// A finished build, whose stages hosts start from.
 #[derive(Debug, Clone)]
 pub struct Lab {
     root: PathBuf,
+    os: GuestOs,
+}
+
+impl GuestOs {
+    /// Return the operating system of the hosts that scenarios start: `FLAMEHOLDER_VM_OS=selinux` chooses the one with
+    /// SELinux.
+    pub(crate) fn of_scenarios() -> Self {
+        match std::env::var_os("FLAMEHOLDER_VM_OS") {
+            Some(name) if name == "selinux" => Self::Selinux,
+            _ => Self::Plain,
+        }
+    }
+
+    /// Return the option of `cargo xtask vm` that chooses this operating system.
+    fn option(self) -> &'static str {
+        match self {
+            Self::Plain => "",
+            Self::Selinux => " --selinux",
+        }
+    }
+
+    /// Return the name of a stage that is built for each operating system.
+    pub(crate) fn stage(self, name: &str) -> String {
+        match self {
+            Self::Plain => name.to_owned(),
+            Self::Selinux => format!("{name}-selinux"),
+        }
+    }
 }
 
 impl Lab {
     /// Find the build in the workspace's target directory, or in the directory that `FLAMEHOLDER_VM` names.
     ///
     /// # Errors
-    /// There is no finished build.
+    /// There is no finished build of the scenarios' operating system.
     pub fn locate() -> Result<Self> {
-        let lab = Self::at(Self::directory());
-        fs::metadata(lab.root.join("current/warm")).with_context(|| {
-            format!("no finished build in {}; run: cargo xtask vm build", lab.root.display())
-        })?;
+        let os = GuestOs::of_scenarios();
+        let lab = Self::at(Self::directory(), os);
+        lab.os_stage("warm")
+            .with_context(|| format!("no finished build; run: cargo xtask vm build{}", os.option()))?;
         Ok(lab)
     }
 
@@ -41,8 +78,20 @@ impl Lab {
             .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/vm"), PathBuf::from)
     }
 
-    pub(crate) fn at(root: PathBuf) -> Self {
-        Self { root }
+    pub(crate) fn at(root: PathBuf, os: GuestOs) -> Self {
+        Self { root, os }
+    }
+
+    pub(crate) fn os(&self) -> GuestOs {
+        self.os
+    }
+
+    /// Return the folder of a stage that is built for this operating system.
+    ///
+    /// # Errors
+    /// The stage is not built.
+    pub fn os_stage(&self, name: &str) -> Result<PathBuf> {
+        self.stage(&self.os.stage(name))
     }
 
     /// Return the folder of a stage.
@@ -63,7 +112,7 @@ impl Lab {
 
     /// Return the reference of this version of the OS in each guest: registry, repository and digest.
     pub fn image(&self, version: u32) -> Result<String> {
-        image_reference(&self.stage("images")?, version)
+        image_reference(&self.os_stage("images")?, version)
     }
 
     /// Return a command that runs a program of the builder tree.

@@ -12,6 +12,7 @@ pub mod writelog;
 
 mod accel;
 mod agent;
+mod confinement;
 mod cut;
 mod evidence;
 mod host;
@@ -29,8 +30,9 @@ mod wait;
 mod witness;
 
 pub use agent::Output;
+pub use confinement::AuditRecords;
 pub use host::{Host, HostOrigin, Start};
-pub use lab::Lab;
+pub use lab::{GuestOs, Lab};
 pub use machine::Forward;
 pub use registry::Registry;
 pub use scenario::{prepared, scenario, scenario_from};

@@ -4,14 +4,16 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Parser};
-use vm::Forward;
-use vm::build::{Sources, build, run};
+use vm::build::{Sources, build, policy, run};
+use vm::{Forward, GuestOs};
 
 /// Build and boot OSTree hosts in QEMU.
 #[derive(Debug, Parser)]
 enum Command {
     /// Build missing and outdated stages, and print the seconds that each takes.
     Build(SourcesArgs),
+    /// Compile the SELinux modules and link them with the policies of Debian 12 and 13.
+    Policy,
     /// Boot a host on this terminal, on a temporary disk.
     Run {
         #[command(flatten)]
@@ -33,18 +35,30 @@ struct SourcesArgs {
     /// Path of the `osimage` executable (tests/osimage).
     #[arg(long, value_name = "FILE")]
     osimage: PathBuf,
+    /// Build the host with SELinux enforcing.
+    #[arg(long)]
+    selinux: bool,
+}
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 fn main() -> Result<()> {
     match Command::parse() {
-        Command::Build(args) => build(&args.sources()).map(drop),
-        Command::Run { sources, os, forward } => run(&sources.sources(), os, &forward),
+        Command::Build(args) => build(&args.sources(), args.os()).map(drop),
+        Command::Policy => policy::check(&repository()),
+        Command::Run { sources, os, forward } => run(&sources.sources(), sources.os(), os, &forward),
     }
 }
 
 impl SourcesArgs {
-    fn sources(self) -> Sources {
-        let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-        Sources { repository, binaries: self.binaries, osimage: self.osimage }
+    fn sources(&self) -> Sources {
+        let (binaries, osimage) = (self.binaries.clone(), self.osimage.clone());
+        Sources { repository: repository(), binaries, osimage }
+    }
+
+    fn os(&self) -> GuestOs {
+        if self.selinux { GuestOs::Selinux } else { GuestOs::Plain }
     }
 }

@@ -8,7 +8,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::evidence;
 use crate::host::{Host, HostOrigin, Start};
-use crate::lab::Lab;
+use crate::lab::{GuestOs, Lab};
 
 /// Units that Flameholder installs or extends with a drop-in.
 const UNITS: &str = "flameholder-activate.service flameholder-daemon.service flameholder-firstboot.service \
@@ -77,5 +77,8 @@ fn ensure_no_failures(host: &mut Host) -> Result<()> {
     let errors: Vec<_> =
         errors.lines().filter(|line| !host.errors.iter().any(|known| line.contains(known))).collect();
     ensure!(errors.is_empty(), "Flameholder's units logged errors:\n{}", errors.join("\n"));
-    Ok(())
+    match host.lab().os() {
+        GuestOs::Plain => Ok(()),
+        GuestOs::Selinux => host.ensure_confined(),
+    }
 }

@@ -34,9 +34,9 @@ impl Base {
 /// The stage is not built, or no host is saved under the name.
 pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
     match origin {
-        HostOrigin::Fresh => Ok(Base::running(&lab.stage("warm")?)),
-        HostOrigin::NeverBooted => Ok(Base::switched_off(&lab.stage("disk")?)),
-        HostOrigin::Unprovisioned(_) => Ok(Base::switched_off(&lab.stage(&format!("disk{INSTALLED}"))?)),
+        HostOrigin::Fresh => Ok(Base::running(&lab.os_stage("warm")?)),
+        HostOrigin::NeverBooted => Ok(Base::switched_off(&lab.os_stage("disk")?)),
+        HostOrigin::Unprovisioned(_) => Ok(Base::switched_off(&lab.os_stage(&format!("disk{INSTALLED}"))?)),
         HostOrigin::Saved(name) => {
             let folder = folder(lab, name)?;
             ensure!(folder.is_dir(), "no host {name:?} is saved by this test program for this build");
@@ -51,7 +51,7 @@ pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
 /// Return the folder of a saved host. The path depends on the build and on the test program, so that a state
 /// that an older program prepared is never taken for a current one.
 pub fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
-    let warm = lab.stage("warm")?;
+    let warm = lab.os_stage("warm")?;
     let program = std::env::current_exe()?;
     let changed = fs::metadata(&program)?.modified()?;
     let build = format!("{} {} {changed:?}", warm.display(), program.display());

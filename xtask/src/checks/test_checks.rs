@@ -148,17 +148,26 @@ pub fn fuzzing(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::PASSED)
 }
 
+/// Compile and link the SELinux modules.
+pub fn selinux_modules(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    if let Some(reason) = groups::root_obstacle() {
+        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("the SELinux modules", reason, 1)));
+    }
+    vm::policy(run.tree, run.consent, ScenarioBuild::WithAllTests)?;
+    Ok(CheckOutcome::PASSED)
+}
+
 /// Run scenarios on virtual machines: the run's share.
 pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     if let Some(reason) = groups::root_obstacle() {
         return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("scenarios on virtual machines", reason, 1)));
     }
     let build = ScenarioBuild::WithAllTests;
-    vm::build(run.tree, run.consent, build)?;
     let is_exhaustive = run.extent.is_exhaustive();
     let scenarios = VmScenarios::Share(run.extent.share());
     println!("{scenarios}");
-    let result = scenarios.run(&ScenarioRun { tree: run.tree, runner: run.runner, build, is_exhaustive })?;
+    let scenario_run = ScenarioRun { tree: run.tree, runner: run.runner, build, is_exhaustive };
+    let result = vm::run_scenarios(&scenario_run, run.consent, &scenarios)?;
     Ok(CheckOutcome { tally: result.tally, skipped: result.skipped })
 }
 

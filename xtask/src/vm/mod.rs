@@ -1,5 +1,6 @@
 //! `cargo xtask vm`: builds virtual machines, boots one, and runs the scenarios on them.
 
+mod guest_os;
 mod scenarios;
 mod share;
 
@@ -8,6 +9,8 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
 use clap::{Args, Subcommand};
+use guest_os::GuestOs;
+use scenarios::ScenarioResult;
 pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 
 use crate::consent::InstallConsent;
@@ -23,7 +26,13 @@ const BINARIES: &str = "FLAMEHOLDER_BINARIES";
 #[derive(Debug, Subcommand)]
 pub enum VmCommand {
     /// Build the virtual machines that the scenarios boot: missing and outdated stages only.
-    Build,
+    Build {
+        /// Build the host with SELinux enforcing.
+        #[arg(long)]
+        selinux: bool,
+    },
+    /// Compile the SELinux modules, and link them with the policies of Debian 12 and 13.
+    Policy,
     /// Boot a virtual machine on this terminal, on a temporary disk.
     Run {
         /// The version of the OS to boot.
@@ -32,6 +41,9 @@ pub enum VmCommand {
         /// Forward a port of this machine's loopback to a port of the guest.
         #[arg(long, value_name = "HERE:GUEST")]
         forward: Vec<String>,
+        /// Boot the host with SELinux enforcing.
+        #[arg(long)]
+        selinux: bool,
     },
     /// Run the scenarios on virtual machines.
     Test(VmTestArgs),
@@ -48,6 +60,9 @@ pub struct VmTestArgs {
     /// Run also the scenarios and power cuts that take hours.
     #[arg(long)]
     exhaustive: bool,
+    /// Run the named scenarios on hosts with SELinux enforcing.
+    #[arg(long, requires = "name")]
+    selinux: bool,
     /// List the selected scenarios with the seconds that each takes, and run none.
     #[arg(long)]
     list: bool,
@@ -59,11 +74,15 @@ pub struct VmTestArgs {
 /// A build fails, or QEMU cannot be run. A failed scenario is no error: the exit code shows it.
 pub fn run(tree: &ProjectTree, consent: InstallConsent, command: &VmCommand) -> Result<ExitCode> {
     match command {
-        VmCommand::Build => build(tree, consent, ScenarioBuild::Alone)?,
-        VmCommand::Run { os, forward } => {
+        VmCommand::Build { selinux } => {
+            build(tree, consent, ScenarioBuild::Alone, GuestOs::of_option(*selinux))?;
+        }
+        VmCommand::Policy => policy(tree, consent, ScenarioBuild::Alone)?,
+        VmCommand::Run { os, forward, selinux } => {
             prepare(tree, consent, ScenarioBuild::Alone)?;
             let forwards = forward.iter().flat_map(|ports| ["--forward", ports]);
-            invocation::run(program(tree, "run").args(["--os", os]).args(forwards))?;
+            let option = GuestOs::of_option(*selinux).option();
+            invocation::run(program(tree, "run").args(option).args(["--os", os]).args(forwards))?;
         }
         VmCommand::Test(args) => return test(tree, consent, args),
     }
@@ -73,7 +92,7 @@ pub fn run(tree: &ProjectTree, consent: InstallConsent, command: &VmCommand) -> 
 fn test(tree: &ProjectTree, consent: InstallConsent, args: &VmTestArgs) -> Result<ExitCode> {
     let runner = TestRunner::installed(tree);
     let scenarios = match (&args.name, args.share) {
-        (Some(name), _) => VmScenarios::Named(name.clone()),
+        (Some(name), _) => VmScenarios::Named(name.clone(), GuestOs::of_option(args.selinux)),
         (None, Some(share)) => VmScenarios::Share(share),
         (None, None) => VmScenarios::Share(PartNumber::WHOLE),
     };
@@ -83,20 +102,49 @@ fn test(tree: &ProjectTree, consent: InstallConsent, args: &VmTestArgs) -> Resul
         scenarios.print(&run)?;
         return Ok(ExitCode::SUCCESS);
     }
-    self::build(tree, consent, build)?;
-    let result = scenarios.run(&run)?;
-    result.skipped.iter().for_each(|group| println!("{group}"));
-    println!("{}", result.tally);
-    Ok(if result.tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let ScenarioResult { tally, skipped } = run_scenarios(&run, consent, &scenarios)?;
+    for group in &skipped {
+        println!("{group}");
+    }
+    println!("{tally}");
+    Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Build the virtual machines; needs root.
+/// Build the virtual machines that the scenarios need, and run them; needs root.
+///
+/// # Errors
+/// A build fails, or the scenarios cannot be listed or run. A failed scenario is no error.
+pub fn run_scenarios(
+    run: &ScenarioRun<'_>,
+    consent: InstallConsent,
+    scenarios: &VmScenarios,
+) -> Result<ScenarioResult> {
+    let mut result = ScenarioResult::default();
+    for os in scenarios.systems() {
+        build(run.tree, consent, run.build, os)?;
+        result.add(scenarios.run(run, os)?);
+    }
+    result.skip(scenarios.of_other_systems(run)?);
+    Ok(result)
+}
+
+/// Build the virtual machines of an operating system; needs root.
 ///
 /// # Errors
 /// A requirement is missing, or a stage of the build fails.
-pub fn build(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
+fn build(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild, os: GuestOs) -> Result<()> {
     prepare(tree, consent, scenarios)?;
-    invocation::run(&mut program(tree, "build"))
+    invocation::run(program(tree, "build").args(os.option()))
+}
+
+/// Compile the SELinux modules, and link them with the policies of Debian 12 and 13; needs root.
+///
+/// # Errors
+/// A requirement is missing, or a module does not compile or link.
+pub fn policy(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
+    setup::ensure_vm_installed(consent)?;
+    build_program(tree, scenarios)?;
+    invocation::run(&mut command(tree, "policy"))
 }
 
 /// Build the executables for the guests, and the program that builds virtual machines.
@@ -112,17 +160,28 @@ fn prepare(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild
         let packages = ["--package", "osimage", "--package", "rpmostreed"];
         invocation::run(tree.cargo(&["build", "--release"]).args(packages))?;
     }
-    // Build the program together with the scenarios, so that cargo builds it once.
+    build_program(tree, scenarios)
+}
+
+/// Build the program `vm` together with the scenarios, so that cargo builds it once.
+fn build_program(tree: &ProjectTree, scenarios: ScenarioBuild) -> Result<()> {
     let targets = scenarios.targets(TestRunner::installed(tree));
     invocation::run(tree.cargo(&["test", "--no-run", "--quiet"]).args(SCOPE).args(targets))
 }
 
+/// Return a command that builds or boots virtual machines.
 fn program(tree: &ProjectTree, verb: &str) -> Command {
     let release = tree.target().join("release");
-    let mut command = Command::new(tree.target().join("debug/vm"));
+    let mut command = command(tree, verb);
     // The release build of osimage: it checksums some hundred megabytes.
-    command.arg(verb).arg("--osimage").arg(tree.executable("osimage"));
+    command.arg("--osimage").arg(tree.executable("osimage"));
     command.arg("--binaries").arg(std::env::var_os(BINARIES).map_or(release, PathBuf::from));
-    command.env("FLAMEHOLDER_VM", tree.target().join("vm"));
+    command
+}
+
+/// Return a command of the program `vm`.
+fn command(tree: &ProjectTree, verb: &str) -> Command {
+    let mut command = Command::new(tree.target().join("debug/vm"));
+    command.arg(verb).env("FLAMEHOLDER_VM", tree.target().join("vm"));
     command
 }

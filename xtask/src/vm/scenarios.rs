@@ -4,6 +4,7 @@ use std::fmt;
 
 use anyhow::Result;
 
+use super::guest_os::GuestOs;
 use super::share;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
@@ -15,6 +16,8 @@ const CORE: &str = "smoke";
 const DIVIDED: &str = "hosts";
 /// Scenarios that exchange the agent with the next release.
 const WITH_NEXT_RELEASE: &str = "generations::releases::";
+/// Scenarios that run on hosts with SELinux only.
+const WITH_SELINUX: &str = "confinement::";
 /// Number of virtual machines that run at a time. Each has two processors, which it keeps busy half of the
 /// time.
 const MACHINES: u32 = 2;
@@ -59,41 +62,82 @@ impl ScenarioRun<'_> {
         let tests = TestSelection { expression, ..TestSelection::of(targets) };
         tests.with_ignored(ignored).list(self.tree, self.runner)
     }
+
+    /// List the scenarios of an operating system that are divided into shares, sorted.
+    fn divided(&self, os: GuestOs) -> Result<Vec<String>> {
+        let mut names = match os {
+            GuestOs::Plain => {
+                let mut names = self.list(DIVIDED, ignored_tests(self.is_exhaustive))?;
+                names.retain(|name| !name.starts_with(WITH_SELINUX));
+                names
+            }
+            GuestOs::Selinux => share::CONFINED.map(str::to_owned).to_vec(),
+        };
+        names.sort();
+        Ok(names)
+    }
 }
 
 /// A selection of scenarios.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum VmScenarios {
-    /// Scenarios with this text in their name, or in that of their executable.
-    Named(String),
-    /// One share, and the smoke tests.
+    /// Scenarios with this text in their name, or in that of their executable, on hosts with this operating system.
+    Named(String, GuestOs),
+    /// One share, and the smoke tests if it has scenarios on plain hosts.
     Share(PartNumber),
 }
 
 /// Result of a run: numbers of tests, and the groups of scenarios that were not in it.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct ScenarioResult {
     pub tally: TestTally,
     pub skipped: Vec<SkippedGroup>,
 }
 
+impl ScenarioResult {
+    /// Add the result of other scenarios.
+    pub fn add(&mut self, other: Self) {
+        self.tally = self.tally + other.tally;
+        self.skipped.extend(other.skipped);
+    }
+
+    /// Count a group of scenarios as skipped, unless it is empty.
+    pub fn skip(&mut self, group: SkippedGroup) {
+        if group.count > 0 {
+            self.tally.skipped += group.count;
+            self.skipped.push(group);
+        }
+    }
+}
+
 impl fmt::Display for VmScenarios {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Named(part) => write!(f, "scenarios with `{part}` in their name"),
+            Self::Named(part, _) => write!(f, "scenarios with `{part}` in their name"),
             Self::Share(share) => write!(f, "share {share} of the scenarios"),
         }
     }
 }
 
 impl VmScenarios {
-    /// Run the scenarios on the virtual machines, which are built already.
+    /// List the operating systems that have scenarios of this selection.
+    pub fn systems(&self) -> Vec<GuestOs> {
+        match self {
+            Self::Named(_, os) => vec![*os],
+            Self::Share(number) => {
+                let systems = [GuestOs::Plain, GuestOs::Selinux];
+                systems.into_iter().filter(|os| share::part_of(*os, *number).is_some()).collect()
+            }
+        }
+    }
+
+    /// Run the scenarios of one operating system on the virtual machines, which are built already.
     ///
     /// # Errors
     /// The scenarios cannot be built, listed or run. A failed scenario is no error.
-    pub fn run(&self, run: &ScenarioRun<'_>) -> Result<ScenarioResult> {
+    pub fn run(&self, run: &ScenarioRun<'_>, os: GuestOs) -> Result<ScenarioResult> {
         let ScenarioRun { tree, runner, is_exhaustive, .. } = *run;
-        let ScenarioNames { core, mut selected, others, ignored } = self.names(run)?;
+        let ScenarioNames { core, mut selected, others, ignored } = self.names(run, os)?;
         let is_possible = |name: &String| tree.has_next_release() || !name.starts_with(WITH_NEXT_RELEASE);
         let impossible: Vec<_> = selected.extract_if(.., |name| !is_possible(name)).collect();
         let names = [core, selected].concat();
@@ -101,11 +145,12 @@ impl VmScenarios {
         let tests = tests.named(&names).with_ignored(ignored_tests(is_exhaustive));
         let mut command = tests.command(tree, runner);
         command.env("FLAMEHOLDER_VM", tree.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
-        command.env(NEXT_RELEASE, tree.next_release());
+        command.env("FLAMEHOLDER_VM_OS", os.variable()).env(NEXT_RELEASE, tree.next_release());
         if is_exhaustive {
             command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
         }
         let tally = TestTally { skipped: 0, ..runner.count(&mut command)? };
+        let mut result = ScenarioResult { tally, skipped: Vec::new() };
         let skipped = [
             SkippedGroup::new(
                 "scenarios of other shares",
@@ -119,9 +164,29 @@ impl VmScenarios {
                 impossible,
             ),
         ];
-        let skipped: Vec<_> = skipped.into_iter().filter(|group| group.count > 0).collect();
-        let count = skipped.iter().map(|group| group.count).sum();
-        Ok(ScenarioResult { tally: TestTally { skipped: count, ..tally }, skipped })
+        for group in skipped {
+            result.skip(group);
+        }
+        Ok(result)
+    }
+
+    /// Return the scenarios of operating systems that have none in this selection.
+    ///
+    /// # Errors
+    /// The scenarios cannot be built or listed.
+    pub fn of_other_systems(&self, run: &ScenarioRun<'_>) -> Result<SkippedGroup> {
+        let systems = self.systems();
+        let mut names = Vec::new();
+        for os in [GuestOs::Plain, GuestOs::Selinux] {
+            if matches!(self, Self::Share(_)) && !systems.contains(&os) {
+                names.extend(run.divided(os)?);
+            }
+        }
+        Ok(SkippedGroup::new(
+            "scenarios on hosts of another operating system",
+            "cargo xtask vm test --share K/N runs them",
+            names,
+        ))
     }
 
     /// Print the selected scenarios, with the seconds that each takes.
@@ -129,36 +194,52 @@ impl VmScenarios {
     /// # Errors
     /// The scenarios cannot be built or listed.
     pub fn print(&self, run: &ScenarioRun<'_>) -> Result<()> {
-        let names = self.names(run)?;
-        names.core.iter().for_each(|name| println!("{:>5}  {CORE}::{name}", "-"));
-        names.selected.iter().for_each(|name| println!("{:>5}  {name}", share::seconds(name)));
-        let seconds: u32 = names.selected.iter().map(|name| share::seconds(name)).sum();
-        println!("{:>5}  in all, {MACHINES} at a time", seconds / MACHINES);
+        for os in self.systems() {
+            let names = self.names(run, os)?;
+            names.core.iter().for_each(|name| println!("{:>5}  {CORE}::{name}", "-"));
+            names.selected.iter().for_each(|name| println!("{:>5}  {name}", share::seconds(name)));
+            let seconds: u32 = names.selected.iter().map(|name| share::seconds(name)).sum();
+            println!("{:>5}  in all on {} hosts, {MACHINES} at a time", seconds / MACHINES, os.variable());
+        }
         Ok(())
     }
 
-    fn names(&self, run: &ScenarioRun<'_>) -> Result<ScenarioNames> {
+    fn names(&self, run: &ScenarioRun<'_>, os: GuestOs) -> Result<ScenarioNames> {
         let core = run.list(CORE, IgnoredTests::Excluded)?;
-        let mut divided = run.list(DIVIDED, ignored_tests(run.is_exhaustive))?;
-        divided.sort();
+        let divided = match self {
+            Self::Named(..) => run.list(DIVIDED, ignored_tests(run.is_exhaustive))?,
+            Self::Share(_) => run.divided(os)?,
+        };
         let ignored = if run.is_exhaustive { Vec::new() } else { run.list(DIVIDED, IgnoredTests::Only)? };
-        Ok(self.select(core, divided, ignored))
+        Ok(self.select(os, core, divided, ignored))
     }
 
-    fn select(&self, core: Vec<String>, divided: Vec<String>, ignored: Vec<String>) -> ScenarioNames {
+    fn select(
+        &self,
+        os: GuestOs,
+        core: Vec<String>,
+        divided: Vec<String>,
+        ignored: Vec<String>,
+    ) -> ScenarioNames {
         let matches =
             |executable: &str, name: &str, part: &str| executable.contains(part) || name.contains(part);
         match self {
-            Self::Named(part) => ScenarioNames {
+            Self::Named(part, _) => ScenarioNames {
                 core: core.into_iter().filter(|name| matches(CORE, name, part)).collect(),
                 selected: divided.into_iter().filter(|name| matches(DIVIDED, name, part)).collect(),
                 others: Vec::new(),
                 ignored: ignored.into_iter().filter(|name| matches(DIVIDED, name, part)).collect(),
             },
             Self::Share(number) => {
-                let selected = share::assign(&divided, *number);
+                let part = share::part_of(os, *number);
+                let selected = part.map(|part| share::assign(&divided, part)).unwrap_or_default();
                 let others = divided.into_iter().filter(|name| !selected.contains(name)).collect();
-                ScenarioNames { core, selected, others, ignored }
+                match os {
+                    GuestOs::Plain => ScenarioNames { core, selected, others, ignored },
+                    GuestOs::Selinux => {
+                        ScenarioNames { core: Vec::new(), selected, others, ignored: Vec::new() }
+                    }
+                }
             }
         }
     }
@@ -184,13 +265,13 @@ mod tests {
     fn select(scenarios: &VmScenarios) -> ScenarioNames {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let divided = names(&["cuts::a", "cuts::b", "daemon::c"]);
-        scenarios.select(names(&["starts"]), divided, names(&["kola::d"]))
+        scenarios.select(GuestOs::Plain, names(&["starts"]), divided, names(&["kola::d"]))
     }
 
     #[test]
     fn name_selects_by_executable_and_by_test() {
         let named = |part: &str| {
-            let names = select(&VmScenarios::Named(part.to_owned()));
+            let names = select(&VmScenarios::Named(part.to_owned(), GuestOs::Plain));
             [names.core.len(), names.selected.len(), names.others.len(), names.ignored.len()]
         };
         assert_eq!(named("cuts"), [0, 2, 0, 0]);
@@ -199,10 +280,21 @@ mod tests {
     }
 
     #[test]
-    fn every_share_runs_the_core() {
-        for share in PartNumber::all(3) {
+    fn every_share_of_plain_hosts_runs_the_core() {
+        for share in PartNumber::all(6).take(3) {
             let names = select(&VmScenarios::Share(share));
             assert_eq!((names.core.len(), names.selected.len(), names.others.len()), (1, 1, 2));
         }
+    }
+
+    #[test]
+    fn last_shares_are_of_hosts_with_selinux() {
+        let systems: Vec<_> = PartNumber::all(5).map(|share| VmScenarios::Share(share).systems()).collect();
+        let (plain, selinux) = (vec![GuestOs::Plain], vec![GuestOs::Selinux]);
+        assert_eq!(
+            systems,
+            [&[plain.clone(), plain][..], &[selinux.clone(), selinux.clone(), selinux]].concat()
+        );
+        assert_eq!(VmScenarios::Share(PartNumber::WHOLE).systems(), [GuestOs::Plain, GuestOs::Selinux]);
     }
 }

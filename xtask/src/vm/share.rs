@@ -2,11 +2,13 @@
 
 use std::cmp::Reverse;
 
+use super::guest_os::GuestOs;
 use crate::part_number::PartNumber;
 
 /// Seconds per scenario, measured without KVM on two processors, two scenarios at a time. Only their
 /// proportions matter.
 const SECONDS: &[(&str, u32)] = &[
+    ("confinement::update_to_a_policy_with_another_type_is_confined", 300),
     ("cuts::orders::automatic_rollback_survives_power_cuts", 324),
     ("cuts::orders::file_update_survives_power_cuts", 325),
     ("cuts::orders::image_update_survives_power_cuts", 309),
@@ -38,12 +40,34 @@ const SECONDS: &[(&str, u32)] = &[
     ("generations::updates::update_without_image_deploys_same_commit", 324),
     ("kola::update_and_rollback_script_passes", 235),
 ];
+/// Scenarios that run on hosts with SELinux as well.
+pub const CONFINED: [&str; 5] = [
+    "confinement::update_to_a_policy_with_another_type_is_confined",
+    "daemon::daemon_applies_desired_config_and_hands_host_over",
+    "first_boot::joins::first_boot_replaces_image_with_one_reboot_once_registry_answers",
+    "generations::unhealthy::failed_required_unit_rolls_back_until_retry",
+    "generations::updates::image_arguments_files_units_and_keys_switch_together_and_roll_back",
+];
+/// Last shares of a run, which take the scenarios on hosts with SELinux: their virtual machines are built in few runs.
+const CONFINED_SHARES: u32 = 3;
 /// Seconds of a scenario that is not in the table.
 const UNKNOWN: u32 = 200;
 
 /// Return the seconds that a scenario takes.
 pub fn seconds(name: &str) -> u32 {
     SECONDS.iter().find_map(|(known, seconds)| (*known == name).then_some(*seconds)).unwrap_or(UNKNOWN)
+}
+
+/// Return the part of an operating system's scenarios that a share takes; `None` if it takes none of them.
+pub fn part_of(os: GuestOs, share: PartNumber) -> Option<PartNumber> {
+    let Some(plain) = share.count().checked_sub(CONFINED_SHARES).filter(|plain| *plain > 0) else {
+        return Some(share);
+    };
+    match (os, share.index().checked_sub(plain).filter(|index| *index > 0)) {
+        (GuestOs::Plain, None) => PartNumber::new(share.index(), plain).ok(),
+        (GuestOs::Selinux, Some(index)) => PartNumber::new(index, CONFINED_SHARES).ok(),
+        _ => None,
+    }
 }
 
 /// Return the scenarios of one share. Each scenario, the longest first, goes to the share with the fewest
@@ -92,9 +116,12 @@ mod tests {
 
     #[test]
     fn share_of_a_change_takes_at_most_eight_minutes() {
+        let confined = CONFINED.map(str::to_owned);
         for share in PartNumber::all(SHARES) {
-            let names = assign(&scenarios(), share);
-            assert!(total(&names) / 2 <= 8 * 60, "{share}: {names:?}");
+            for (os, scenarios) in [(GuestOs::Plain, &scenarios()[..]), (GuestOs::Selinux, &confined)] {
+                let names = part_of(os, share).map(|part| assign(scenarios, part)).unwrap_or_default();
+                assert!(total(&names) / 2 <= 8 * 60, "{share}: {names:?}");
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 //! | stage | contents | rebuilt when |
 //! |---|---|---|
 //! | `builder` | a Debian tree with QEMU, bootloader and registry | its list of packages changes |
+//! | `compiler-SUITE` | the SELinux policy of a Debian release, and what compiles modules of it | its list of packages changes |
+//! | `module-SUITE` | the compiled policy modules of the project and of the tests | one of them or the compiler changes |
 //! | `debian` | a Debian tree with a kernel, OSTree and skopeo | its list of packages changes |
 //! | `tree` | the `debian` tree in OSTree's layout, with an initramfs | its recipe changes |
 //! | `accelerator` | the name of the accelerator: `kvm` if KVM runs a guest, else `tcg` | the machine or QEMU changes |
@@ -10,9 +12,12 @@
 //! | `images` | four versions of the OS as container images, in a layout and a registry's storage | `tree` or `overlay` changes |
 //! | `disk`, `disk4` | a disk with version 1 deployed, and one as an installer leaves it for Ignition | `images` changes |
 //! | `warm` | `disk` after a boot, with the memory of the running host | `disk` or the machine changes |
+//!
+//! The stages of a host with SELinux are `debian-selinux`, `tree-selinux` and so on, and `policy`, the policies of its OS.
 
 mod cache;
 mod overlay;
+pub mod policy;
 mod terminal;
 
 use std::fs::{self, File};
@@ -26,7 +31,7 @@ use rustix::fs::{FlockOperation, flock};
 
 use crate::accel::Accelerator;
 use crate::host::Host;
-use crate::lab::{self, Lab, REPOSITORY};
+use crate::lab::{self, GuestOs, Lab, REPOSITORY};
 use crate::machine::{Forward, HARDWARE};
 use crate::program;
 use crate::registry::{self, Registry};
@@ -42,13 +47,13 @@ pub struct Sources {
     pub osimage: PathBuf,
 }
 
-/// Build missing and outdated stages.
+/// Build missing and outdated stages of a host with this operating system.
 ///
 /// # Errors
 /// A stage fails; nothing of it is kept. Root is required, for mounts, owners and device files.
-pub fn build(sources: &Sources) -> Result<Lab> {
+pub fn build(sources: &Sources, os: GuestOs) -> Result<Lab> {
     let _lock = lock()?;
-    let (lab, disk) = build_disk(sources, 1)?;
+    let (lab, disk) = build_disk(sources, os, 1)?;
     warm(&lab, &disk)?;
     Ok(lab)
 }
@@ -57,9 +62,9 @@ pub fn build(sources: &Sources) -> Result<Lab> {
 ///
 /// # Errors
 /// As for [`build`]; QEMU does not start, or fails.
-pub fn run(sources: &Sources, version: u32, forwards: &[Forward]) -> Result<()> {
+pub fn run(sources: &Sources, os: GuestOs, version: u32, forwards: &[Forward]) -> Result<()> {
     let lock = lock()?;
-    let (lab, disk) = build_disk(sources, version)?;
+    let (lab, disk) = build_disk(sources, os, version)?;
     drop(lock);
     terminal::run(&lab, &Base::switched_off(&disk), forwards)
 }
@@ -74,14 +79,14 @@ fn lock() -> Result<File> {
 }
 
 /// Build all stages but `warm`, and return the folder of the disk with this version of the OS.
-fn build_disk(sources: &Sources, version: u32) -> Result<(Lab, PathBuf)> {
+fn build_disk(sources: &Sources, os: GuestOs, version: u32) -> Result<(Lab, PathBuf)> {
     ensure!(rustix::process::geteuid().is_root(), "building a host mounts file systems: run this as root");
     let root = Lab::directory();
     let cache = Cache::open(&root)?;
-    let lab = Lab::at(root);
+    let lab = Lab::at(root, os);
     let builder = debian(&cache, "builder", include_str!("../../recipe/builder.packages"))?;
-    let debian = debian(&cache, "debian", include_str!("../../recipe/os.packages"))?;
-    let tree = tree(&cache, &debian)?;
+    let debian = debian(&cache, &os.stage("debian"), &packages(os))?;
+    let tree = tree(&cache, os, &debian)?;
     accelerator(&cache, &builder, &tree)?;
     let overlay = Overlay {
         sources: sources.repository.clone(),
@@ -89,10 +94,23 @@ fn build_disk(sources: &Sources, version: u32) -> Result<(Lab, PathBuf)> {
         stand_ins: sources.osimage.parent().unwrap_or(Path::new("")).to_owned(),
     };
     let overlay = cache.stage("overlay", overlay.inputs()?, |out| overlay.write(&out.join("tree")))?;
-    let images = images(&cache, sources, [&builder, &tree, &overlay])?;
-    disk(&cache, sources, &images, lab::INSTALLED)?;
-    let disk = disk(&cache, sources, &images, version)?;
+    let policy = match os {
+        GuestOs::Plain => PathBuf::new(),
+        GuestOs::Selinux => policy::of_guest(&cache, &sources.repository, &debian)?,
+    };
+    let images = images(&cache, sources, os, [&builder, &tree, &overlay, &policy])?;
+    disk(&cache, sources, os, &images, lab::INSTALLED)?;
+    let disk = disk(&cache, sources, os, &images, version)?;
     Ok((lab, disk))
+}
+
+/// List the packages of an operating system.
+fn packages(os: GuestOs) -> String {
+    let packages = include_str!("../../recipe/os.packages").to_owned();
+    match os {
+        GuestOs::Plain => packages,
+        GuestOs::Selinux => packages + include_str!("../../recipe/selinux/os.packages"),
+    }
 }
 
 fn debian(cache: &Cache, name: &str, packages: &str) -> Result<PathBuf> {
@@ -104,9 +122,9 @@ fn debian(cache: &Cache, name: &str, packages: &str) -> Result<PathBuf> {
     })
 }
 
-fn tree(cache: &Cache, debian: &Path) -> Result<PathBuf> {
+fn tree(cache: &Cache, os: GuestOs, debian: &Path) -> Result<PathBuf> {
     let recipe = include_str!("../../recipe/tree.sh");
-    cache.stage("tree", Inputs::default().text(recipe).stage(debian), |out| {
+    cache.stage(&os.stage("tree"), Inputs::default().text(recipe).stage(debian), |out| {
         run_recipe(recipe, out, &[("DEBIAN", debian)])
     })
 }
@@ -123,14 +141,23 @@ fn accelerator(cache: &Cache, builder: &Path, tree: &Path) -> Result<PathBuf> {
     })
 }
 
-fn images(cache: &Cache, sources: &Sources, [builder, tree, overlay]: [&Path; 3]) -> Result<PathBuf> {
+fn images(
+    cache: &Cache,
+    sources: &Sources,
+    os: GuestOs,
+    [builder, tree, overlay, policy]: [&Path; 4],
+) -> Result<PathBuf> {
     let recipe = include_str!("../../recipe/images.sh");
-    let inputs = Inputs::default().text(recipe).stage(builder).stage(tree).stage(overlay);
-    cache.stage("images", inputs, |out| {
-        let osimage = sources.osimage.as_path();
+    let inputs = Inputs::default().text(recipe).stage(builder).stage(tree).stage(overlay).stage(policy);
+    cache.stage(&os.stage("images"), inputs, |out| {
         let builder_tree = builder.join("tree");
-        let variables =
-            [("TREE", tree), ("OVERLAY", overlay), ("OSIMAGE", osimage), ("BUILDER", builder_tree.as_path())];
+        let variables = [
+            ("TREE", tree),
+            ("OVERLAY", overlay),
+            ("POLICY", policy),
+            ("OSIMAGE", sources.osimage.as_path()),
+            ("BUILDER", builder_tree.as_path()),
+        ];
         run_recipe(recipe, out, &variables)?;
         fill_registry(&builder_tree, out)
     })
@@ -153,26 +180,32 @@ fn fill_registry(builder: &Path, images: &Path) -> Result<()> {
     Ok(())
 }
 
-fn disk(cache: &Cache, sources: &Sources, images: &Path, version: u32) -> Result<PathBuf> {
+fn disk(cache: &Cache, sources: &Sources, os: GuestOs, images: &Path, version: u32) -> Result<PathBuf> {
     let recipe = include_str!("../../recipe/disk.sh");
     let name = if version == 1 { "disk".to_owned() } else { format!("disk{version}") };
     let builder = cache.current("builder")?;
     // Debian's Ignition takes the order to run, and its platform, from the kernel arguments.
     let is_installed = version == lab::INSTALLED;
-    let arguments = if is_installed { "ignition.firstboot ignition.platform.id=qemu" } else { "" };
-    cache.stage(&name, Inputs::default().text(recipe).text(arguments).stage(&builder).stage(images), |out| {
-        let layout = PathBuf::from(format!("{}:{version}", images.join("layout").display()));
-        let reference = PathBuf::from(lab::image_reference(images, version)?);
-        let builder = builder.join("tree");
-        let variables = [
-            ("ARGUMENTS", Path::new(arguments)),
-            ("BUILDER", builder.as_path()),
-            ("LAYOUT", &layout),
-            ("OSIMAGE", &sources.osimage),
-            ("REFERENCE", &reference),
-        ];
-        run_recipe(recipe, out, &variables)
-    })
+    let ignition = if is_installed { "ignition.firstboot ignition.platform.id=qemu" } else { "" };
+    let selinux = if os == GuestOs::Selinux { policy::KERNEL_ARGUMENTS } else { "" };
+    let arguments = format!("{ignition} {selinux}");
+    cache.stage(
+        &os.stage(&name),
+        Inputs::default().text(recipe).text(&arguments).stage(&builder).stage(images),
+        |out| {
+            let layout = PathBuf::from(format!("{}:{version}", images.join("layout").display()));
+            let reference = PathBuf::from(lab::image_reference(images, version)?);
+            let builder = builder.join("tree");
+            let variables = [
+                ("ARGUMENTS", Path::new(&arguments)),
+                ("BUILDER", builder.as_path()),
+                ("LAYOUT", &layout),
+                ("OSIMAGE", &sources.osimage),
+                ("REFERENCE", &reference),
+            ];
+            run_recipe(recipe, out, &variables)
+        },
+    )
 }
 
 fn warm(lab: &Lab, disk: &Path) -> Result<PathBuf> {
@@ -181,7 +214,7 @@ fn warm(lab: &Lab, disk: &Path) -> Result<PathBuf> {
     let accelerator = Accelerator::of(lab)?.name();
     let machine = concat!(include_str!("../machine.rs"), include_str!("../accel.rs"));
     let inputs = Inputs::default().text(HARDWARE).text(machine).text(accelerator).stage(&builder).stage(disk);
-    cache.stage("warm", inputs, |out| {
+    cache.stage(&lab.os().stage("warm"), inputs, |out| {
         let mut host = Host::start_from(lab.clone(), &Base::switched_off(disk), None)?;
         let failed = host.run_ok("systemctl --failed --plain --no-legend")?;
         ensure!(failed.is_empty(), "units failed at the first boot:\n{failed}");

@@ -14,7 +14,7 @@ pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
     let disk = folder.path().join("disk.qcow2");
     lab.overlay(&base.disk, &disk)?;
     let builder = lab.stage("builder")?.join("tree");
-    let storage = lab.stage("images")?.join("registry");
+    let storage = lab.os_stage("images")?.join("registry");
     let mut registry = Registry::new(&builder, &storage, folder.path(), registry::free_port()?);
     registry.start()?;
     println!("Log in as root; there is no password. Images in the registry:");

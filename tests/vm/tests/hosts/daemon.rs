@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use vm::config::Config;
 use vm::operator::ensure_current;
 use vm::{Host, scenario, until};
 
@@ -25,6 +26,14 @@ fn wait_for_status(host: &mut Host, text: &str) -> Result<()> {
     until(&format!("the daemon to report `{text}`"), PHASE_TIMEOUT, || {
         Ok((unit_property(host, "StatusText")? == text).then_some(()))
     })
+}
+
+/// Start the daemon on a host that has its desired config already.
+pub(crate) fn start_daemon(host: &mut Host, desired: &Config) -> Result<()> {
+    host.write("/var/lib/desired.json", desired.render())?;
+    host.write("/etc/flameholder/daemon.env", format!("FLAMEHOLDER_SOURCE={SOURCE}\n"))?;
+    host.run_ok("systemctl start flameholder-daemon.service")?;
+    wait_for_status(host, &format!("Done {}", desired.name()))
 }
 
 #[test]

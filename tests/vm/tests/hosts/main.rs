@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test reports by panicking")]
 
 mod change;
+mod confinement;
 mod cuts;
 mod daemon;
 mod first_boot;

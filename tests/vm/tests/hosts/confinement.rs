@@ -1,0 +1,70 @@
+//! SELinux enforcing: domains and labels. Other scenarios run on such hosts too, and are checked for denials.
+
+use anyhow::{Result, ensure};
+use vm::operator::update;
+use vm::{Host, scenario};
+
+use crate::daemon::start_daemon;
+use crate::prepared::{running_one, two};
+
+/// Types of processes in the order in which one starts the other.
+const TRANSITIONS: [(&str, &str); 6] = [
+    ("init_t", "flameholder_t"),
+    ("init_t", "flameholder_daemon_t"),
+    ("flameholder_daemon_t", "flameholder_t"),
+    ("flameholder_t", "flameholder_ostree_t"),
+    ("flameholder_ostree_t", "flameholder_fetch_t"),
+    ("flameholder_t", "install_t"),
+];
+/// Paths of version 2 of the OS whose type only its own policy has.
+const NEXT_OS: &str = "/usr/lib/next-os /usr/lib/next-os/file /etc/os /etc/os/only-in-2";
+/// Paths of the agent, whatever wrote them.
+const OWN_PATHS: &str = "/etc/flameholder /run/flameholder /usr/bin/flameholder /usr/libexec/flameholder \
+    /usr/local /var/lib/flameholder";
+
+#[test]
+fn update_to_a_policy_with_another_type_is_confined() -> Result<()> {
+    scenario(running_one()?, |host| {
+        host.registry().start()?;
+        let wanted = two(host);
+        update(host, &wanted)?;
+        let types = host.run_ok(&format!("stat --format=%C {NEXT_OS} | cut -d: -f3 | sort -u"))?;
+        assert_eq!(types, "next_os_t\n");
+        start_daemon(host, &wanted)?;
+        let daemon = "/proc/$(systemctl show --value --property=MainPID flameholder-daemon)/attr/current";
+        assert_eq!(host.run_ok(&format!("cut -d: -f3 {daemon}"))?, "flameholder_daemon_t\n");
+        // The test wrote this file itself.
+        host.run_ok("restorecon /etc/flameholder/daemon.env")?;
+        let wrong = host.run_ok(&format!("restorecon -nrv {OWN_PATHS}"))?;
+        ensure!(wrong.is_empty(), "restorecon would change labels:\n{wrong}");
+        ensure_transitions(host)?;
+        ensure_denial_is_found(host)
+    })
+}
+
+fn ensure_transitions(host: &mut Host) -> Result<()> {
+    let records = host.audit_records()?;
+    let seen = records.of_transitions();
+    for (from, to) in TRANSITIONS {
+        let is_it = |record: &&str| {
+            record.contains(&format!("scontext=system_u:system_r:{from}:"))
+                && record.contains(&format!("system_r:{to}:"))
+        };
+        ensure!(seen.iter().any(is_it), "{from} never started {to}:\n{}", seen.join("\n"));
+    }
+    Ok(())
+}
+
+/// Check that a denial would be found: a shell may not enter a domain of the agent.
+fn ensure_denial_is_found(host: &mut Host) -> Result<()> {
+    let planted = host.run("runcon system_u:system_r:flameholder_daemon_t:s0 /bin/sh -c true")?;
+    ensure!(planted.code != 0, "a shell runs in the domain of the daemon");
+    let records = host.audit_records()?;
+    let refused = records.refused();
+    ensure!(
+        refused.iter().any(|record| record.contains("entrypoint")),
+        "the denial is not found: {refused:?}"
+    );
+    host.allow_error("comm=\"runcon\"");
+    Ok(())
+}
