@@ -15,6 +15,7 @@ use flameholder::core::image_policy::{
     ImagePolicy, KeyFile, PolicyEnforcement, PolicyRequirement, PolicyRule, SignatureVerdict, SigningKey,
 };
 use flameholder::core::values::image::{ImageRef, ImageTransport, ImageVerification};
+use flameholder::core::values::paths::SIGNATURE_POLICY;
 use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::worker::IMAGE_SIGNATURE;
 use flameholder::os::{OsError, PullFailure, RedactedCause};
@@ -30,8 +31,6 @@ use crate::probe_image::ProbeImage;
 use crate::proxy_socket::ProxySocket;
 use crate::session::other;
 
-/// Policy by which signatures are verified: the host's, and not one in the home directory of the user.
-const POLICY: &str = "/etc/containers/policy.json";
 /// Time for one run of skopeo without network.
 const DEADLINE: Duration = Duration::from_secs(20);
 /// Text in the proxy's refusal of an image by policy.
@@ -74,7 +73,7 @@ impl SignaturePolicy {
             return Ok(proxy_config(image));
         }
         self.require(image).await?;
-        with_policy(image, Path::new(POLICY)).map_err(|error| pull_failure(image, &error))
+        with_policy(image, Path::new(SIGNATURE_POLICY)).map_err(|error| pull_failure(image, &error))
     }
 
     /// Fail unless signatures of the image are verified. Images of which none is demanded pass.
@@ -90,7 +89,6 @@ impl SignaturePolicy {
             refuse_unsigned(&policy, image)?;
         }
         if self.enforcement != Some(PolicyEnforcement::Proven) {
-            self.enforcement = None;
             probe(image).await?;
             self.enforcement = Some(PolicyEnforcement::Proven);
         }
@@ -133,15 +131,16 @@ fn key_files(rule: PolicyRule<'_>) -> Vec<KeyFile> {
 }
 
 fn read_policy() -> anyhow::Result<ImagePolicy> {
-    let text = std::fs::read(POLICY).with_context(|| format!("reading the signature policy {POLICY}"))?;
-    ImagePolicy::parse(&text).with_context(|| format!("decoding {POLICY}"))
+    let text = std::fs::read(SIGNATURE_POLICY)
+        .with_context(|| format!("reading the signature policy {SIGNATURE_POLICY}"))?;
+    ImagePolicy::parse(&text).with_context(|| format!("decoding {SIGNATURE_POLICY}"))
 }
 
 /// Refuse a policy that accepts every image for which it has no rule, as ostree-ext does for OS images.
 fn refuse_accepting_default(policy: &ImagePolicy) -> anyhow::Result<()> {
     ensure!(
         !policy.default_rule().accepts_anything(),
-        "{POLICY} accepts every image by default (insecureAcceptAnything); refusing usage"
+        "{SIGNATURE_POLICY} accepts every image by default (insecureAcceptAnything); refusing usage"
     );
     Ok(())
 }
@@ -152,7 +151,7 @@ fn refuse_unsigned(policy: &ImagePolicy, image: &ImageRef) -> Result<(), OsError
     if rule.demands_signature() || rule.rejects() {
         return Ok(());
     }
-    let text = format!("the rule that governs it in {POLICY}, {rule}, demands {}", rule.demand());
+    let text = format!("the rule that governs it in {SIGNATURE_POLICY}, {rule}, demands {}", rule.demand());
     Err(OsError::Pull {
         image: image.to_string(),
         reason: PullFailure::SignatureNotDemanded,

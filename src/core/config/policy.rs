@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use crate::core::values::names::ManagedPath;
-use crate::core::values::paths::KUBELET_PULL_SECRET;
+use crate::core::values::paths::{KUBELET_PULL_SECRET, SIGNATURE_POLICY};
 
 /// One action after a change; the change counts as applied when all of them are done.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,7 +48,6 @@ const CA_TRUST: &str = "coreos-update-ca-trust.service";
 const KUBELET: &str = "kubelet.service";
 const REGISTRY_MIRROR: &str = "iri-registry.service";
 const GPG_KEY: &str = "/etc/machine-config-daemon/no-reboot/containers-gpg.pub";
-const SIGNATURE_POLICY: &str = "/etc/containers/policy.json";
 const SIGNATURE_SOURCES: &str = "/etc/containers/registries.d";
 const USER_CA_BUNDLE: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
 const CREDENTIAL_DROP_IN: &str =

@@ -64,3 +64,7 @@ pub const EXTENSIONS_REPOSITORY: &str = "/etc/yum.repos.d/flameholder-extensions
 
 /// The file name of the agent's drop-ins for units of other programs. No config may use it.
 pub const AGENT_DROP_IN: &str = "50-flameholder.conf";
+
+/// Policy by which signatures of images are verified, containers-policy.json(5): the host's, and not one in the home
+/// directory of a user.
+pub const SIGNATURE_POLICY: &str = "/etc/containers/policy.json";

@@ -1,25 +1,21 @@
 //! Preflight check of the host's signature policy: what it demands of the image that is to be pulled.
 
-use std::path::Path;
-
 use crate::core::config::settings::image::SignatureDemand;
 use crate::core::image_policy::ImagePolicy;
 use crate::core::plan::PreflightCheck;
 use crate::core::values::causes::chain;
 use crate::core::values::image::{ImageRef, ImageVerification};
-
-/// The policy by which skopeo verifies images, which is that of the machine on which it runs.
-const POLICY: &str = "/etc/containers/policy.json";
+use crate::core::values::paths::SIGNATURE_POLICY;
 
 /// Check that the policy demands of the image what its reference and the settings do.
 pub(super) fn signature_check(image: &ImageRef, demand: SignatureDemand) -> PreflightCheck {
-    let read = std::fs::read(Path::new(POLICY)).map_err(|error| chain(&error));
+    let read = std::fs::read(SIGNATURE_POLICY).map_err(|error| chain(&error));
     let parsed = read.and_then(|text| ImagePolicy::parse(&text).map_err(|error| chain(&error)));
     let (ok, detail) = match parsed {
         Ok(policy) => judge(&policy, image, demand),
         Err(reason) => (false, format!("{reason}; skopeo pulls no image without a usable policy")),
     };
-    PreflightCheck { check: "image signature", ok, detail: format!("{POLICY}: {detail}") }
+    PreflightCheck { check: "image signature", ok, detail: format!("{SIGNATURE_POLICY}: {detail}") }
 }
 
 fn judge(policy: &ImagePolicy, image: &ImageRef, demand: SignatureDemand) -> (bool, String) {

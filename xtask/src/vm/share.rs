@@ -148,5 +148,7 @@ mod tests {
         let known: BTreeSet<_> =
             SECONDS.iter().map(|(name, _)| name.rsplit("::").next().unwrap().to_owned()).collect();
         assert_eq!(known, existing, "update SECONDS");
+        let unknown = CONFINED.iter().find(|name| SECONDS.iter().all(|(known, _)| known != *name));
+        assert_eq!(unknown, None, "CONFINED names a scenario that does not exist");
     }
 }
