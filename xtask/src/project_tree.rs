@@ -54,6 +54,16 @@ impl ProjectTree {
         self.next_release().join("flameholder").is_file()
     }
 
+    /// The folder of virtual machines and of what they are built from, for the environment of a command.
+    pub fn vm_variable(&self) -> (&'static str, PathBuf) {
+        ("FLAMEHOLDER_VM", self.target.join("vm"))
+    }
+
+    /// Return true if the Debian tree is built whose programs tests use.
+    pub fn has_debian_tools(&self) -> bool {
+        self.target.join("vm/current/builder/tree").is_dir()
+    }
+
     /// Return a cargo command with the root as its working directory.
     ///
     /// It does not inherit what `cargo run` says of this package: build scripts of dependencies that read these

@@ -77,6 +77,9 @@ const REQUIREMENTS: &[PackageRequirement] = &[
     require(RequirementProbe::Program("curl"), ["curl", "curl"], "waits for that API server in tests"),
     require(RequirementProbe::Program("xz"), ["xz-utils", "xz"], "unpacks that API server"),
     require(RequirementProbe::Program("openssl"), ["openssl", "openssl"], "creates certificates in tests"),
+    require(RequirementProbe::Program("gpg"), ["gpg", "gnupg2"], "signs images in tests"),
+    require(RequirementProbe::Program("gpg-agent"), ["gpg-agent", "gnupg2"], "has the keys that sign images"),
+    require(RequirementProbe::Program("gpgconf"), ["gpgconf", "gnupg2"], "ends that agent"),
     require(RequirementProbe::Program("faketime"), ["faketime", "libfaketime"], "sets the clock in tests"),
     require(
         RequirementProbe::Program("promtool"),

@@ -16,6 +16,14 @@ use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file::remove_if_present;
 
+/// Repository file, which points rpm-ostreed to the unpacked packages.
+///
+/// Their signatures are not checked: they are content of an image, which is verified as a whole where the host's policy
+/// demands it, and to which administrators add packages whose keys no host has. They precede the packages of the host's
+/// other repositories, whatever their versions.
+const REPOSITORY: &str = "# Temporary file of flameholder, for one rpm-ostreed transaction.\n\
+    [coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\n\
+    baseurl=file:///var/lib/flameholder/extensions/\ngpgcheck=0\npriority=1\nskip_if_unavailable=False\n";
 /// Directory of the packages in the image.
 const IN_IMAGE: &str = "/usr/share/rpm-ostree/extensions";
 /// Directory for the unpacked packages: on disk, because they may not fit into memory, and only writable by
@@ -51,16 +59,13 @@ pub(crate) fn provide<'a>(
     let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
     made.map_err(|error| HostError::io(FileOperation::MakeDirectory, directory, &error))?;
     os.unpack(&image, Path::new(IN_IMAGE), directory)?;
-    let text = format!(
-        "# Temporary file of flameholder, for one rpm-ostreed transaction.\n[coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\nbaseurl=file://{UNPACKED}/\ngpgcheck=0\nskip_if_unavailable=False\n"
-    );
     let path = ManagedPath::constant(EXTENSIONS_REPOSITORY);
     if let Some(parent) = path.parent()
         && root.status(&parent)?.is_none()
     {
         root.make_directory(&parent, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
     }
-    root.create_file(&path, text.as_bytes(), FileAttributes { mode: 0o644, uid: 0, gid: 0 }, None)?;
+    root.create_file(&path, REPOSITORY.as_bytes(), FileAttributes { mode: 0o644, uid: 0, gid: 0 }, None)?;
     Ok(repository)
 }
 
@@ -77,5 +82,15 @@ pub(crate) fn remove(root: &Root) -> Result<(), HostError> {
             Err(HostError::io(FileOperation::Remove, directory, &error))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repository_points_to_the_unpacked_packages() {
+        assert!(REPOSITORY.contains(&format!("\nbaseurl=file://{UNPACKED}/\n")), "{REPOSITORY}");
     }
 }

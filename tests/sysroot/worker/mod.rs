@@ -6,3 +6,4 @@ mod fetches;
 mod images;
 mod interruptions;
 mod signatures;
+mod signed_images;

@@ -40,7 +40,7 @@ fn signed(host: &Host, name: &str) -> ImageRef {
 }
 
 /// The worker on a host with this policy, and temporary files in `tmp`.
-fn worker_with(host: &Host, policy: &str, script: &str) -> WorkerProgram {
+pub(super) fn worker_with(host: &Host, policy: &str, script: &str) -> WorkerProgram {
     let (file, temporary) = (host.path("policy.json"), host.path("tmp"));
     fs::write(&file, policy).unwrap();
     fs::create_dir_all(&temporary).unwrap();
@@ -64,12 +64,16 @@ fn stand_in(host: &Host, body: &str) -> String {
     format!("PATH={}:$PATH", directory.display())
 }
 
-fn import(host: &Host, program: &WorkerProgram, image: &ImageRef) -> Result<ImportedCommit, OsError> {
+pub(super) fn import(
+    host: &Host,
+    program: &WorkerProgram,
+    image: &ImageRef,
+) -> Result<ImportedCommit, OsError> {
     host.write_with(program).unwrap().import(&image.clone().into(), &mut |_| ())
 }
 
 /// Imports an image that must be refused, and returns the reason and its cause. Nothing may be imported or left.
-fn refusal(host: &Host, program: &WorkerProgram, image: &ImageRef) -> (PullFailure, String) {
+pub(super) fn refusal(host: &Host, program: &WorkerProgram, image: &ImageRef) -> (PullFailure, String) {
     let deployments = host.deployments();
     let images = imported(host);
     let outcome = import(host, program, image);

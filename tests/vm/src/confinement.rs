@@ -43,23 +43,21 @@ impl Host {
 }
 
 impl AuditRecords {
-    /// Return the denials in which the project's types are on either side, and the contexts that the policy refused them.
+    /// Return the denials in which the project's types are on either side, and all contexts that the policy refused.
     #[must_use]
     pub fn refused(&self) -> Vec<&str> {
-        self.records(|record| record.contains("denied") || record.starts_with("SELINUX_ERR"))
+        let is_denial = |record: &str| record.contains(TYPES) && record.contains("denied");
+        self.records(|record| is_denial(record) || record.starts_with("SELINUX_ERR"))
     }
 
     /// Return the recorded transitions into the project's domains, which the tests' policy module has recorded.
     #[must_use]
     pub fn of_transitions(&self) -> Vec<&str> {
-        self.records(|record| record.contains("granted") && record.contains("{ transition }"))
+        let is_ours = |record: &str| record.contains(TYPES) && record.contains("granted");
+        self.records(|record| is_ours(record) && record.contains("{ transition }"))
     }
 
     fn records(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<&str> {
-        self.0
-            .iter()
-            .map(String::as_str)
-            .filter(|record| record.contains(TYPES) && is_wanted(record))
-            .collect()
+        self.0.iter().map(String::as_str).filter(|record| is_wanted(record)).collect()
     }
 }

@@ -13,6 +13,8 @@ use crate::program;
 pub const REGISTRY: &str = "10.0.2.100:5000";
 /// Version of the OS on the disk of an unprovisioned machine; its initramfs has Ignition.
 pub const INSTALLED: u32 = 4;
+/// Version of the OS whose image is signed in the registry.
+pub const SIGNED: u32 = 2;
 /// Repository of the OS images in the registry.
 pub const REPOSITORY: &str = "flameholder/os";
 
@@ -76,6 +78,15 @@ impl Lab {
     pub fn directory() -> PathBuf {
         std::env::var_os("FLAMEHOLDER_VM")
             .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/vm"), PathBuf::from)
+    }
+
+    /// Return the Debian tree with the programs that builds and tests use.
+    ///
+    /// # Errors
+    /// It is not built.
+    pub fn builder() -> Result<PathBuf> {
+        let folder = Self::at(Self::directory(), GuestOs::Plain).stage("builder");
+        Ok(folder.context("no tree with skopeo and a registry; run: cargo xtask vm builder")?.join("tree"))
     }
 
     pub(crate) fn at(root: PathBuf, os: GuestOs) -> Self {

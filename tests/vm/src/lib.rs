@@ -8,6 +8,7 @@
 pub mod build;
 pub mod config;
 pub mod operator;
+pub mod signing;
 pub mod writelog;
 
 mod accel;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Result;
 use clap::{Args, Parser};
-use vm::build::{Sources, build, policy, run};
+use vm::build::{Sources, build, builder, policy, run};
 use vm::{Forward, GuestOs};
 
 /// Build and boot OSTree hosts in QEMU.
@@ -12,6 +12,8 @@ use vm::{Forward, GuestOs};
 enum Command {
     /// Build missing and outdated stages, and print the seconds that each takes.
     Build(SourcesArgs),
+    /// Build the Debian tree with registry, skopeo and QEMU, which tests without a virtual machine use as well.
+    Builder,
     /// Compile the SELinux modules and link them with the policies of Debian 12 and 13.
     Policy,
     /// Boot a host on this terminal, on a temporary disk.
@@ -47,6 +49,7 @@ fn repository() -> PathBuf {
 fn main() -> Result<()> {
     match Command::parse() {
         Command::Build(args) => build(&args.sources(), args.os()).map(drop),
+        Command::Builder => builder().map(drop),
         Command::Policy => policy::check(&repository()),
         Command::Run { sources, os, forward } => run(&sources.sources(), sources.os(), os, &forward),
     }

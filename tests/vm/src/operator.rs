@@ -1,13 +1,16 @@
 //! Actions of an operator on the guest, and checks of their results.
 #![allow(clippy::indexing_slicing, reason = "indexing a JSON value yields null for an absent member")]
 
+use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::config::Config;
 use crate::host::Host;
+use crate::lab::{REGISTRY, REPOSITORY};
+use crate::signing;
 
 /// Time limit of a command that reboots the host: an import, a shutdown and a boot, all emulated.
 const UPDATE: Duration = Duration::from_secs(900);
@@ -86,6 +89,49 @@ pub fn enable_rpm_ostreed(host: &mut Host) -> Result<()> {
     host.run_ok(&format!("mkdir -p {directory}"))?;
     host.write(path, text)?;
     host.run_ok("systemctl reload dbus.service && sync")?;
+    Ok(())
+}
+
+/// Demand two signatures of each image, by the keys of those that are in the registry: the host has these keys, and GPG's
+/// signatures in a directory.
+pub fn require_signatures(host: &mut Host) -> Result<()> {
+    let [gpg_key, sigstore_key, signatures] =
+        ["/etc/pki/os-gpg.pub", "/etc/pki/os-sigstore.pub", "/etc/pki/signatures"];
+    let policy = json!({"default": [{"type": "reject"}], "transports": {"docker": {format!("{REGISTRY}/{REPOSITORY}"): [
+        {"type": "signedBy", "keyType": "GPGKeys", "keyPath": gpg_key},
+        {"type": "sigstoreSigned", "keyPath": sigstore_key},
+    ]}}});
+    let places = format!(
+        "docker:\n  {REGISTRY}:\n    lookaside: file://{signatures}\n    use-sigstore-attachments: true\n"
+    );
+    let keys = host.lab().os_stage("images")?.join("signer");
+    host.run_ok("mkdir -p /etc/pki /etc/containers/registries.d /etc/flameholder/config.d")?;
+    for (path, text) in [
+        ("/etc/containers/policy.json", policy.to_string()),
+        ("/etc/containers/registries.d/os.yaml", places),
+        ("/etc/flameholder/config.d/70-signature.toml", "[image]\nsignature = \"required\"\n".to_owned()),
+        (gpg_key, fs::read_to_string(signing::gpg_key(&keys))?),
+        (sigstore_key, fs::read_to_string(signing::sigstore_key(&keys))?),
+    ] {
+        host.write(path, text)?;
+    }
+    for (path, signature) in signing::lookaside_files(&keys)? {
+        let path = format!("{signatures}/{path}");
+        host.run_ok(&format!("mkdir -p $(dirname {path})"))?;
+        host.write(&path, signature)?;
+    }
+    Ok(())
+}
+
+/// Check that an update to an image without a signature changes nothing, on a host that demands one.
+pub fn ensure_unsigned_is_refused(host: &mut Host) -> Result<()> {
+    let unsigned = Config::named("unsigned").image(&host.image(3)?);
+    host.write("/var/tmp/desired.json", unsigned.render())?;
+    let refused = host.run("flameholder apply --desired /var/tmp/desired.json 2>&1")?;
+    let told = refused.stdout.contains("A signature was required, but no signature exists");
+    ensure!(refused.code != 0 && told, "an image without a signature is not refused: {refused:?}");
+    let status = status(host)?;
+    ensure!(status["pending"].is_null() && status["transaction"].is_null(), "{status:#}");
     Ok(())
 }
 

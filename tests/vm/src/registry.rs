@@ -24,6 +24,18 @@ pub struct Registry {
 }
 
 impl Registry {
+    /// Start an empty registry on a free port, with all its files in `folder`.
+    ///
+    /// # Errors
+    /// As for [`Registry::start`].
+    pub fn start_empty(builder: &Path, folder: &Path) -> Result<Self> {
+        let storage = folder.join("storage");
+        fs::create_dir_all(&storage).with_context(|| format!("making {}", storage.display()))?;
+        let mut registry = Self::new(builder, &storage, folder, free_port()?);
+        registry.start()?;
+        Ok(registry)
+    }
+
     /// Create a registry for this port, which is not started. Its configuration and log are in `folder`.
     pub(crate) fn new(builder: &Path, storage: &Path, folder: &Path, port: u16) -> Self {
         Self {

@@ -1,6 +1,8 @@
 //! Smoke tests of the harness: hosts start, reboot, lose power, and can be observed.
 
 use anyhow::{Result, ensure};
+use vm::config::Config;
+use vm::operator::{apply, ensure_unsigned_is_refused, require_signatures, status};
 use vm::{HostOrigin, scenario};
 
 const MOMENTS: [&str; 6] = ["generator", "early", "sysinit", "network-pre", "basic", "multi-user"];
@@ -84,6 +86,25 @@ fn registry_answers_only_while_it_runs() -> Result<()> {
         host.run_ok(&inspect)?;
         host.registry().stop();
         ensure!(host.run(&inspect)?.code != 0, "a registry that was stopped answers");
+        Ok(())
+    })
+}
+
+#[test]
+fn signed_image_is_staged_and_an_unsigned_one_refused() -> Result<()> {
+    scenario(HostOrigin::Fresh, |host| {
+        require_signatures(host)?;
+        host.registry().start()?;
+        ensure_unsigned_is_refused(host)?;
+        let signed = Config::named("signed").image(&host.image(2)?);
+        apply(host, &signed, "--locked")?;
+        let pending = status(host)?["pending"].clone();
+        assert_eq!(pending["config"], "signed", "{pending:#}");
+        let text = host.run_ok("flameholder status")?;
+        assert!(
+            text.contains("verified by skopeo: a GPG signature by /etc/pki/os-gpg.pub, and a sigstore"),
+            "{text}"
+        );
         Ok(())
     })
 }

@@ -35,6 +35,12 @@ pub const WITH_NEXT_RELEASE: TestGroup = TestGroup {
     targets: &["--test", "booted"],
     filters: &["releases::"],
 };
+pub const WITH_DEBIAN_TOOLS: TestGroup = TestGroup {
+    subject: "tests that need skopeo and the registry of a later Debian",
+    expression: "binary(sysroot) & test(/^worker::signed_images::/)",
+    targets: &["--test", "sysroot"],
+    filters: &["worker::signed_images::"],
+};
 /// Run with the release executable, by a check of their own.
 pub const KILLS: TestGroup = TestGroup {
     subject: "tests that kill the executable",
@@ -122,6 +128,11 @@ pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
 /// Return the reason if tests that need the next release cannot run.
 pub fn next_release_obstacle(tree: &ProjectTree) -> Option<String> {
     (!tree.has_next_release()).then(|| "no executables of the next release: their build failed".to_owned())
+}
+
+/// Return the reason if tests with programs of a later Debian cannot run.
+pub fn debian_tools_obstacle(tree: &ProjectTree) -> Option<String> {
+    (!tree.has_debian_tools()).then(|| "no Debian tree with these programs: its build failed".to_owned())
 }
 
 #[cfg(test)]

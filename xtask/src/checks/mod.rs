@@ -115,6 +115,7 @@ const CHECKS: &[Check] = &[
     check("next release", CheckScope::EachPart, &[], test_checks::next_release),
     check(TEST_BUILD, CheckScope::EachPart, &[], test_checks::test_build),
     check("SELinux modules", CheckScope::Full, &[TEST_BUILD], test_checks::selinux_modules),
+    check("Debian tools", CheckScope::EachPart, &[TEST_BUILD], test_checks::debian_tools),
     check("tests", CheckScope::EachPart, &[TEST_BUILD], test_checks::tests),
     check("documentation tests", CheckScope::Full, &[], test_checks::documentation_tests),
     check(RELEASE_BUILD, CheckScope::EachPart, &[], build_checks::release_build),

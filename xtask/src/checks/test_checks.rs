@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result};
 
-use super::groups::{self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_NEXT_RELEASE};
+use super::groups::{
+    self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
+};
 use super::{CheckOutcome, CheckRun};
 use crate::commit::TestedCommit;
 use crate::part_number::PartNumber;
@@ -157,6 +159,15 @@ pub fn selinux_modules(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::PASSED)
 }
 
+/// Build the Debian tree with programs that this machine may have in older versions only.
+pub fn debian_tools(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    if let Some(reason) = groups::root_obstacle() {
+        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("the Debian tools", reason, 1)));
+    }
+    vm::builder(run.tree, run.consent, ScenarioBuild::WithAllTests)?;
+    Ok(CheckOutcome::PASSED)
+}
+
 /// Run scenarios on virtual machines: the run's share.
 pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     if let Some(reason) = groups::root_obstacle() {
@@ -178,7 +189,8 @@ fn missing_preconditions(run: &CheckRun<'_>) -> Vec<(&'static TestGroup, String)
     }
     let api_server = groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason));
     let next_release = groups::next_release_obstacle(run.tree).map(|reason| (&WITH_NEXT_RELEASE, reason));
-    api_server.into_iter().chain(next_release).collect()
+    let debian_tools = groups::debian_tools_obstacle(run.tree).map(|reason| (&WITH_DEBIAN_TOOLS, reason));
+    api_server.into_iter().chain(next_release).chain(debian_tools).collect()
 }
 
 /// Skip a group that only its own check runs. If the check of all tests lists it already, its tests count
@@ -201,7 +213,7 @@ fn count(
     if run.extent.is_exhaustive() {
         command.env(EXHAUSTIVE, "1");
     }
-    command.envs(executable.map(|path| (BINARY, path)));
+    command.envs([run.tree.vm_variable()]).envs(executable.map(|path| (BINARY, path)));
     if run.tree.has_next_release() {
         command.env(NEXT_RELEASE, run.tree.next_release());
     }

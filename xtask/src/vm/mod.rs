@@ -31,6 +31,8 @@ pub enum VmCommand {
         #[arg(long)]
         selinux: bool,
     },
+    /// Build the Debian tree with registry, skopeo and QEMU, which tests without a virtual machine use as well.
+    Builder,
     /// Compile the SELinux modules, and link them with the policies of Debian 12 and 13.
     Policy,
     /// Boot a virtual machine on this terminal, on a temporary disk.
@@ -77,6 +79,7 @@ pub fn run(tree: &ProjectTree, consent: InstallConsent, command: &VmCommand) -> 
         VmCommand::Build { selinux } => {
             build(tree, consent, ScenarioBuild::Alone, GuestOs::of_option(*selinux))?;
         }
+        VmCommand::Builder => builder(tree, consent, ScenarioBuild::Alone)?,
         VmCommand::Policy => policy(tree, consent, ScenarioBuild::Alone)?,
         VmCommand::Run { os, forward, selinux } => {
             prepare(tree, consent, ScenarioBuild::Alone)?;
@@ -147,6 +150,16 @@ pub fn policy(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBu
     invocation::run(&mut command(tree, "policy"))
 }
 
+/// Build the Debian tree with registry, skopeo and QEMU; needs root.
+///
+/// # Errors
+/// A requirement is missing, or the packages cannot be had.
+pub fn builder(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
+    setup::ensure_vm_installed(consent)?;
+    build_program(tree, scenarios)?;
+    invocation::run(&mut command(tree, "builder"))
+}
+
 /// Build the executables for the guests, and the program that builds virtual machines.
 fn prepare(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
     setup::ensure_vm_installed(consent)?;
@@ -182,6 +195,6 @@ fn program(tree: &ProjectTree, verb: &str) -> Command {
 /// Return a command of the program `vm`.
 fn command(tree: &ProjectTree, verb: &str) -> Command {
     let mut command = Command::new(tree.target().join("debug/vm"));
-    command.arg(verb).env("FLAMEHOLDER_VM", tree.target().join("vm"));
+    command.arg(verb).envs([tree.vm_variable()]);
     command
 }

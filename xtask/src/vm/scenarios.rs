@@ -12,6 +12,8 @@ use crate::testing::{IgnoredTests, NEXT_RELEASE, SkippedGroup, TestRunner, TestS
 
 /// Executable of the smoke tests, which each share runs.
 const CORE: &str = "smoke";
+/// Scenario of that executable which runs on hosts with SELinux too, so that it is in every run.
+const SIGNATURES: &str = "signed_image_is_staged_and_an_unsigned_one_refused";
 /// Executable of the scenarios that are divided into shares.
 const DIVIDED: &str = "hosts";
 /// Scenarios that exchange the agent with the next release.
@@ -144,7 +146,7 @@ impl VmScenarios {
         let tests = TestSelection { threads: Some(MACHINES), ..TestSelection::of(run.build.targets(runner)) };
         let tests = tests.named(&names).with_ignored(ignored_tests(is_exhaustive));
         let mut command = tests.command(tree, runner);
-        command.env("FLAMEHOLDER_VM", tree.target().join("vm")).env("RUST_LIB_BACKTRACE", "0");
+        command.envs([tree.vm_variable()]).env("RUST_LIB_BACKTRACE", "0");
         command.env("FLAMEHOLDER_VM_OS", os.variable()).env(NEXT_RELEASE, tree.next_release());
         if is_exhaustive {
             command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
@@ -237,7 +239,8 @@ impl VmScenarios {
                 match os {
                     GuestOs::Plain => ScenarioNames { core, selected, others, ignored },
                     GuestOs::Selinux => {
-                        ScenarioNames { core: Vec::new(), selected, others, ignored: Vec::new() }
+                        let core = core.into_iter().filter(|name| name == SIGNATURES).collect();
+                        ScenarioNames { core, selected, others, ignored: Vec::new() }
                     }
                 }
             }

@@ -2,7 +2,7 @@
 //!
 //! | stage | contents | rebuilt when |
 //! |---|---|---|
-//! | `builder` | a Debian tree with QEMU, bootloader and registry | its list of packages changes |
+//! | `builder` | a Debian tree with QEMU, bootloader, registry and skopeo | its list of packages changes |
 //! | `compiler-SUITE` | the SELinux policy of a Debian release, and what compiles modules of it | its list of packages changes |
 //! | `module-SUITE` | the compiled policy modules of the project and of the tests | one of them or the compiler changes |
 //! | `debian` | a Debian tree with a kernel, OSTree and skopeo | its list of packages changes |
@@ -22,7 +22,6 @@ mod terminal;
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use cache::{Cache, Inputs, run_recipe};
@@ -33,8 +32,8 @@ use crate::accel::Accelerator;
 use crate::host::Host;
 use crate::lab::{self, GuestOs, Lab, REPOSITORY};
 use crate::machine::{Forward, HARDWARE};
-use crate::program;
 use crate::registry::{self, Registry};
+use crate::signing::{ImageSigner, SignatureKind};
 use crate::snapshot::Base;
 
 /// Inputs of a build, besides Debian's packages.
@@ -84,7 +83,7 @@ fn build_disk(sources: &Sources, os: GuestOs, version: u32) -> Result<(Lab, Path
     let root = Lab::directory();
     let cache = Cache::open(&root)?;
     let lab = Lab::at(root, os);
-    let builder = debian(&cache, "builder", include_str!("../../recipe/builder.packages"))?;
+    let builder = builder_stage(&cache)?;
     let debian = debian(&cache, &os.stage("debian"), &packages(os))?;
     let tree = tree(&cache, os, &debian)?;
     accelerator(&cache, &builder, &tree)?;
@@ -102,6 +101,20 @@ fn build_disk(sources: &Sources, os: GuestOs, version: u32) -> Result<(Lab, Path
     disk(&cache, sources, os, &images, lab::INSTALLED)?;
     let disk = disk(&cache, sources, os, &images, version)?;
     Ok((lab, disk))
+}
+
+/// Build the tree with the programs that builds and tests use, and return it.
+///
+/// # Errors
+/// The packages cannot be had or unpacked. Root is required, for owners and device files.
+pub fn builder() -> Result<PathBuf> {
+    let _lock = lock()?;
+    let cache = Cache::open(&Lab::directory())?;
+    Ok(builder_stage(&cache)?.join("tree"))
+}
+
+fn builder_stage(cache: &Cache) -> Result<PathBuf> {
+    debian(cache, "builder", include_str!("../../recipe/builder.packages"))
 }
 
 /// List the packages of an operating system.
@@ -163,19 +176,27 @@ fn images(
     })
 }
 
-/// Copy the images into the storage that registries serve in the scenarios.
+/// Copy the images into the storage that registries serve in the scenarios, version 2 signed by keys of both kinds.
 fn fill_registry(builder: &Path, images: &Path) -> Result<()> {
-    let storage = images.join("registry");
-    fs::create_dir(&storage)?;
+    let (storage, keys) = (images.join("registry"), images.join("signer"));
+    for folder in [&storage, &keys] {
+        fs::create_dir(folder)?;
+    }
     let scratch = tempfile::tempdir()?;
     let mut registry = Registry::new(builder, &storage, scratch.path(), registry::free_port()?);
     registry.start()?;
+    let signer = ImageSigner::create(builder, &keys)?;
     for version in 1..=4 {
-        let mut copy = Command::new("skopeo");
-        copy.args(["copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false"]);
-        copy.arg(format!("oci:{}:{version}", images.join("layout").display()));
-        copy.arg(format!("docker://127.0.0.1:{}/{REPOSITORY}:{version}", registry.port()));
-        program::read(&mut copy)?;
+        let layout = format!("{}:{version}", images.join("layout").display());
+        let repository = format!("127.0.0.1:{}/{REPOSITORY}", registry.port());
+        if version == lab::SIGNED {
+            let identity = format!("{}/{REPOSITORY}:{version}", lab::REGISTRY);
+            for kind in [SignatureKind::Gpg, SignatureKind::Sigstore] {
+                signer.push_signed(&layout, &format!("{repository}:{version}"), kind, Some(&identity))?;
+            }
+        } else {
+            signer.push(&layout, &format!("{repository}:{version}"))?;
+        }
     }
     Ok(())
 }

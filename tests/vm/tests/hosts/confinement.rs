@@ -1,10 +1,11 @@
 //! SELinux enforcing: domains and labels. Other scenarios run on such hosts too, and are checked for denials.
 
 use anyhow::{Result, ensure};
-use vm::operator::update;
+use vm::operator::{ensure_current, ensure_unsigned_is_refused, require_signatures};
 use vm::{Host, scenario};
 
-use crate::daemon::start_daemon;
+use crate::change::REBOOT;
+use crate::daemon::{order, wait_for_status};
 use crate::prepared::{running_one, two};
 
 /// Types of processes in the order in which one starts the other.
@@ -26,15 +27,21 @@ const OWN_PATHS: &str = "/etc/flameholder /run/flameholder /usr/bin/flameholder 
 fn update_to_a_policy_with_another_type_is_confined() -> Result<()> {
     scenario(running_one()?, |host| {
         host.registry().start()?;
+        require_signatures(host)?;
+        ensure_unsigned_is_refused(host)?;
         let wanted = two(host);
-        update(host, &wanted)?;
+        // The daemon pulls the image, in the sandbox of its unit.
+        let before = host.boot_id()?;
+        order(host, &wanted)?;
+        host.wait_for_boot(&before, REBOOT)?;
+        ensure_current(host, "two")?;
         let types = host.run_ok(&format!("stat --format=%C {NEXT_OS} | cut -d: -f3 | sort -u"))?;
         assert_eq!(types, "next_os_t\n");
-        start_daemon(host, &wanted)?;
+        wait_for_status(host, "Done two")?;
         let daemon = "/proc/$(systemctl show --value --property=MainPID flameholder-daemon)/attr/current";
         assert_eq!(host.run_ok(&format!("cut -d: -f3 {daemon}"))?, "flameholder_daemon_t\n");
-        // The test wrote this file itself.
-        host.run_ok("restorecon /etc/flameholder/daemon.env")?;
+        // The test wrote these files itself.
+        host.run_ok("restorecon /etc/flameholder/daemon.env /etc/flameholder/config.d/70-signature.toml")?;
         let wrong = host.run_ok(&format!("restorecon -nrv {OWN_PATHS}"))?;
         ensure!(wrong.is_empty(), "restorecon would change labels:\n{wrong}");
         ensure_transitions(host)?;
