@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::{
     ACCEPT, AUTHORIZATION, CONTENT_LENGTH, ETAG, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
-    LOCATION, RETRY_AFTER, USER_AGENT,
+    LOCATION, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Empty};
@@ -197,6 +197,7 @@ async fn document(
     if announced.is_some_and(|length: u64| length > limits::DOCUMENT_BYTES as u64) {
         return Err(too_large());
     }
+    let has_known_end = announced.is_some() || answer.headers().contains_key(TRANSFER_ENCODING);
     let (mut body, mut bytes) = (answer.into_body(), Vec::new());
     while let Some(frame) = body.frame().await {
         let frame =
@@ -206,6 +207,11 @@ async fn document(
             return Err(too_large());
         }
         bytes.extend_from_slice(&piece);
+    }
+    if !has_known_end {
+        // OpenSSL does not tell if the connection was closed or cut off.
+        let reason = "it has neither a length nor chunks, so that its end may be missing".to_owned();
+        return Err(HttpsError::Broken { url: url.to_string(), reason });
     }
     Ok(DocumentAnswer::Document { bytes, version })
 }

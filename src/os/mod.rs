@@ -27,6 +27,7 @@ pub mod finalize_staged;
 pub mod protocol;
 pub mod pull_secret;
 pub mod rpm_ostree;
+pub mod signature_policy;
 pub mod sysroot_lock;
 pub mod worker;
 

@@ -8,10 +8,21 @@ use anyhow::{Context, Result};
 use crate::invocation;
 
 /// The workspace's root and its target directory.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct ProjectTree {
     root: PathBuf,
     target: PathBuf,
+    tls: TlsLibrary,
+}
+
+/// The library that speaks TLS in a release build.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum TlsLibrary {
+    /// Linked in.
+    #[default]
+    Rustls,
+    /// The host's, as in packages and images for CoreOS.
+    Openssl,
 }
 
 impl ProjectTree {
@@ -26,7 +37,18 @@ impl ProjectTree {
         let executable = std::env::current_exe().context("finding this executable")?;
         let target =
             executable.ancestors().nth(2).context("this executable is outside a target directory")?;
-        Ok(Self { root: root.to_owned(), target: target.to_owned() })
+        Ok(Self { root: root.to_owned(), target: target.to_owned(), tls: TlsLibrary::default() })
+    }
+
+    /// Return the same tree with release builds that use this library.
+    #[must_use]
+    pub fn with_tls(self, tls: TlsLibrary) -> Self {
+        Self { tls, ..self }
+    }
+
+    /// The library that speaks TLS in release builds.
+    pub fn tls(&self) -> TlsLibrary {
+        self.tls
     }
 
     /// The directory of the workspace's `Cargo.toml`.
@@ -92,6 +114,11 @@ impl ProjectTree {
     /// The build fails.
     pub fn build_release(&self) -> Result<()> {
         let packages = ["flameholder", "osimage", "rpmostreed"].map(|name| ["--package", name]).concat();
-        invocation::run(self.cargo(&["build", "--release", "--bins"]).args(packages))
+        let mut build = self.cargo(&["build", "--release", "--bins"]);
+        build.args(packages);
+        if self.tls == TlsLibrary::Openssl {
+            build.args(["--no-default-features", "--features", "flameholder/openssl,flameholder/ostree"]);
+        }
+        invocation::run(&mut build)
     }
 }

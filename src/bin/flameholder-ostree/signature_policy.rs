@@ -18,7 +18,7 @@ use flameholder::core::values::image::{ImageRef, ImageTransport, ImageVerificati
 use flameholder::core::values::paths::SIGNATURE_POLICY;
 use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::worker::IMAGE_SIGNATURE;
-use flameholder::os::{OsError, PullFailure, RedactedCause};
+use flameholder::os::{OsError, PullFailure, RedactedCause, signature_policy};
 use ostree_ext::container::{
     merge_default_container_proxy_opts, merge_default_container_proxy_opts_with_isolation,
 };
@@ -82,7 +82,7 @@ impl SignaturePolicy {
         if !self.governs(image) {
             return Ok(());
         }
-        let policy = read_policy().map_err(|error| pull_failure(image, &error))?;
+        let policy = signature_policy::load().map_err(|error| pull_failure(image, &error.into()))?;
         if *image.verification() == ImageVerification::ContainerPolicy {
             refuse_accepting_default(&policy).map_err(|error| pull_failure(image, &error))?;
         }
@@ -98,7 +98,7 @@ impl SignaturePolicy {
 
     /// Return the verdict on a pull of the image in this session; `None` if skopeo has no policy that it can use.
     pub(crate) async fn verdict(&mut self, image: &ImageRef) -> Option<SignatureVerdict> {
-        let policy = read_policy().ok()?;
+        let policy = signature_policy::load().ok()?;
         let rule = policy.rule_for(image);
         let enforcement = match self.enforcement {
             _ if !rule.demands_signature() => PolicyEnforcement::NotNeeded,
@@ -123,18 +123,12 @@ fn key_files(rule: PolicyRule<'_>) -> Vec<KeyFile> {
     let keys = rule.requirements.iter().flat_map(PolicyRequirement::keys);
     let digest = |key: &SigningKey| match key {
         SigningKey::File(path) => {
-            let digest = ContentDigest::of(&std::fs::read(path).ok()?);
+            let digest = ContentDigest::of(&signature_policy::read_file(Path::new(path)).ok()?);
             Some(KeyFile { path: path.clone(), digest: digest.to_string() })
         }
         _ => None,
     };
     keys.filter_map(digest).collect()
-}
-
-fn read_policy() -> anyhow::Result<ImagePolicy> {
-    let text = std::fs::read(SIGNATURE_POLICY)
-        .with_context(|| format!("reading the signature policy {SIGNATURE_POLICY}"))?;
-    ImagePolicy::parse(&text).with_context(|| format!("decoding {SIGNATURE_POLICY}"))
 }
 
 /// Refuse a policy that accepts every image for which it has no rule, as ostree-ext does for OS images.

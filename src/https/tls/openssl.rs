@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 
 use openssl::error::ErrorStack;
 use openssl::pkey::PKey;
-use openssl::ssl::{SslConnector, SslConnectorBuilder, SslMethod};
+use openssl::ssl::{SslConnector, SslConnectorBuilder, SslMethod, SslVerifyMode};
 use openssl::x509::store::X509StoreBuilder;
 use openssl::x509::verify::X509CheckFlags;
 use openssl::x509::{X509, X509Ref, X509VerifyResult};
@@ -40,6 +41,16 @@ pub(super) async fn connect(
     settings
         .param_mut()
         .set_hostflags(X509CheckFlags::NO_PARTIAL_WILDCARDS | X509CheckFlags::NEVER_CHECK_SUBJECT);
+    // A session has no certificate of a server that was refused.
+    let refused = Arc::new(OnceLock::new());
+    let names = Arc::clone(&refused);
+    settings.set_verify_callback(SslVerifyMode::PEER, move |is_verified, context| {
+        if let Some(certificate) = context.current_cert().filter(|_| !is_verified) {
+            // The first fault ends the handshake.
+            let _ = names.set(names_of(certificate));
+        }
+        is_verified
+    });
     let ssl = settings.into_ssl(host).map_err(failed)?;
     let mut stream = SslStream::new(ssl, stream).map_err(failed)?;
     if let Err(error) = Pin::new(&mut stream).connect().await {
@@ -47,7 +58,7 @@ pub(super) async fn connect(
         return Err(if verdict == X509VerifyResult::OK {
             HandshakeFault::Connection(error.to_string())
         } else {
-            HandshakeFault::Certificate(fault_of(verdict, stream.ssl().peer_certificate().as_deref()))
+            HandshakeFault::Certificate(fault_of(verdict, refused.get().cloned().unwrap_or_default()))
         });
     }
     let certificate = stream.ssl().peer_certificate().and_then(|certificate| certificate.to_der().ok());
@@ -92,14 +103,12 @@ fn identify(builder: &mut SslConnectorBuilder, identity: &ClientIdentity) -> Res
     matched.map_err(|error| refused(key_file, error.to_string()))
 }
 
-fn fault_of(verdict: X509VerifyResult, certificate: Option<&X509Ref>) -> CertificateFault {
+fn fault_of(verdict: X509VerifyResult, names: Vec<String>) -> CertificateFault {
     match verdict.as_raw() {
         EXPIRED => CertificateFault::Expired,
         NOT_YET_VALID => CertificateFault::NotValidYet,
-        WRONG_HOST | WRONG_ADDRESS => match certificate.map(names_of).unwrap_or_default() {
-            names if names.is_empty() => CertificateFault::OnlyCommonName,
-            names => CertificateFault::OtherNames(names),
-        },
+        WRONG_HOST | WRONG_ADDRESS if names.is_empty() => CertificateFault::OnlyCommonName,
+        WRONG_HOST | WRONG_ADDRESS => CertificateFault::OtherNames(names),
         code if UNKNOWN_CA.contains(&code) => CertificateFault::UnknownCa,
         _ => CertificateFault::Other(verdict.error_string().to_owned()),
     }

@@ -6,16 +6,18 @@ use crate::core::plan::PreflightCheck;
 use crate::core::values::causes::chain;
 use crate::core::values::image::{ImageRef, ImageVerification};
 use crate::core::values::paths::SIGNATURE_POLICY;
+use crate::os::signature_policy;
 
 /// Check that the policy demands of the image what its reference and the settings do.
 pub(super) fn signature_check(image: &ImageRef, demand: SignatureDemand) -> PreflightCheck {
-    let read = std::fs::read(SIGNATURE_POLICY).map_err(|error| chain(&error));
-    let parsed = read.and_then(|text| ImagePolicy::parse(&text).map_err(|error| chain(&error)));
-    let (ok, detail) = match parsed {
-        Ok(policy) => judge(&policy, image, demand),
-        Err(reason) => (false, format!("{reason}; skopeo pulls no image without a usable policy")),
+    let (ok, detail) = match signature_policy::load() {
+        Ok(policy) => {
+            let (ok, detail) = judge(&policy, image, demand);
+            (ok, format!("{SIGNATURE_POLICY}: {detail}"))
+        }
+        Err(error) => (false, format!("{}; skopeo pulls no image without a usable policy", chain(&error))),
     };
-    PreflightCheck { check: "image signature", ok, detail: format!("{SIGNATURE_POLICY}: {detail}") }
+    PreflightCheck { check: "image signature", ok, detail }
 }
 
 fn judge(policy: &ImagePolicy, image: &ImageRef, demand: SignatureDemand) -> (bool, String) {

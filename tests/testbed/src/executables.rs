@@ -2,10 +2,19 @@
 
 use std::env;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Executable under test: the one that was built with the tests, or the one that `FLAMEHOLDER_BINARY` names.
 pub fn flameholder() -> PathBuf {
     env::var_os("FLAMEHOLDER_BINARY").map_or_else(|| built("flameholder"), PathBuf::from)
+}
+
+/// Return true if TLS is linked into the executable under test, false if it uses the host's OpenSSL.
+pub fn has_tls_of_its_own() -> bool {
+    let output = Command::new(flameholder()).arg("--version").output().expect("the executable runs");
+    let version = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(version.contains("\nTLS: "), "{version}");
+    version.contains("\nTLS: rustls")
 }
 
 /// Worker that was built with the tests.

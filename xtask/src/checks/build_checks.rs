@@ -45,7 +45,8 @@ pub fn release_executable(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     for name in ["flameholder", "flameholder-ostree"] {
         executable::ensure_portable(&run.tree.executable(name))?;
     }
-    executable::ensure_lean(&run.tree.executable("flameholder")).map(|()| CheckOutcome::PASSED)
+    executable::ensure_lean(&run.tree.executable("flameholder"), run.tree.tls())
+        .map(|()| CheckOutcome::PASSED)
 }
 
 /// Run the demo, which needs root.

@@ -7,6 +7,7 @@ use std::process::Command;
 use anyhow::{Context, Result, ensure};
 
 use crate::invocation;
+use crate::project_tree::TlsLibrary;
 
 const MIB: u64 = 1024 * 1024;
 /// The largest stripped size. Speed is worth more than size, so this bounds dependencies, not optimisation.
@@ -50,8 +51,8 @@ fn glibc_versions(text: &str) -> impl Iterator<Item = (u32, u32)> {
 /// Check size and linkage of a stripped ELF executable.
 ///
 /// # Errors
-/// The executable is too large, or links a library that only the worker may load.
-pub fn ensure_lean(executable: &Path) -> Result<()> {
+/// The executable is too large, links a library that only the worker may load, or has another library for TLS.
+pub fn ensure_lean(executable: &Path, tls: TlsLibrary) -> Result<()> {
     let size =
         executable.metadata().with_context(|| format!("reading the size of {}", executable.display()))?.len();
     ensure!(size <= SIZE_LIMIT, "{} has {size} bytes, {SIZE_LIMIT} are allowed", executable.display());
@@ -64,6 +65,12 @@ pub fn ensure_lean(executable: &Path) -> Result<()> {
         "{} links {}: keep the `ostree` dependencies to the worker",
         executable.display(),
         unwanted.join(", ")
+    );
+    let links_openssl = needed(&dynamic).any(|library| library.starts_with("libssl."));
+    ensure!(
+        links_openssl == (tls == TlsLibrary::Openssl),
+        "{} is not the build with {tls:?}",
+        executable.display()
     );
     println!("{size} bytes, links {}", needed(&dynamic).collect::<Vec<_>>().join(", "));
     Ok(())

@@ -48,6 +48,13 @@ pub const KILLS: TestGroup = TestGroup {
     targets: &["--test", "crash"],
     filters: &["kills::"],
 };
+/// Run with the release executable, by a check of their own, as each release build has one library of two.
+pub const TLS: TestGroup = TestGroup {
+    subject: "tests of TLS",
+    expression: "test(/(^|::)(config_server|tls)::/) & not kind(lib)",
+    targets: &["--test", "cli", "--test", "daemon", "--test", "booted"],
+    filters: &["config_server::", "tls::"],
+};
 /// Run in shares, as they repeat a change from every place where it can be disturbed.
 pub const LONG: TestGroup = TestGroup {
     subject: "long tests",
@@ -91,7 +98,7 @@ impl TestGroup {
 /// substrings: it runs them with the debug build as well.
 pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSelection {
     let helper = format!("test({HELPER})");
-    let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, IDLE.expression, &helper];
+    let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, TLS.expression, IDLE.expression, &helper];
     let groups = others.into_iter().chain(excluded.iter().map(|group| group.expression));
     let groups: Vec<_> = groups.map(|expression| format!("({expression})")).collect();
     let mut targets = WITHOUT_ROOT.to_vec();

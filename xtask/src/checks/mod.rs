@@ -24,7 +24,7 @@ use outcome::{CheckOutcome, CheckRow};
 
 use crate::consent::InstallConsent;
 use crate::part_number::PartNumber;
-use crate::project_tree::ProjectTree;
+use crate::project_tree::{ProjectTree, TlsLibrary};
 use crate::testing::TestRunner;
 
 /// The extent of a run.
@@ -39,6 +39,11 @@ pub enum TestExtent {
 }
 
 impl TestExtent {
+    /// The library that speaks TLS in the release executables that this run builds: with the host's in each second share.
+    fn tls(self) -> TlsLibrary {
+        if self.share().index().is_multiple_of(2) { TlsLibrary::Openssl } else { TlsLibrary::Rustls }
+    }
+
     fn is_exhaustive(self) -> bool {
         matches!(self, Self::Exhaustive(_))
     }
@@ -121,6 +126,7 @@ const CHECKS: &[Check] = &[
     check(RELEASE_BUILD, CheckScope::EachPart, &[], build_checks::release_build),
     check("executable", CheckScope::Full, &[RELEASE_BUILD], build_checks::release_executable),
     check("executable, killed", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::kills),
+    check("executable, TLS", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::tls),
     check("executable, idle", CheckScope::Full, &[TEST_BUILD, RELEASE_BUILD], test_checks::idle),
     check("fuzzing", CheckScope::EachPart, &[], test_checks::fuzzing),
     check("demo", CheckScope::Full, &[RELEASE_BUILD], build_checks::demo),
@@ -151,7 +157,8 @@ pub fn run(tree: &ProjectTree, consent: InstallConsent, extent: TestExtent) -> R
     let has_deny = checks.iter().any(|check| check.name == "dependencies");
     let deny = if has_deny { DenyInstall::start(tree, consent) } else { DenyInstall::default() };
     let runner = TestRunner::installed(tree);
-    let mut run = CheckRun { tree, consent, runner, extent, deny };
+    let built = tree.clone().with_tls(extent.tls());
+    let mut run = CheckRun { tree: &built, consent, runner, extent, deny };
     let rows = run_all(&checks, &mut run);
     if extent.is_exhaustive() {
         exhaustive::keep(tree, extent.part(), &rows)?;

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::groups::{
-    self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
+    self, AS_ROOT, IDLE, KILLS, LONG, TLS, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
 };
 use super::{CheckOutcome, CheckRun};
 use crate::commit::TestedCommit;
@@ -103,6 +103,17 @@ pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     }
     let executable = run.tree.executable("flameholder");
     share_of(run, &KILLS, Some(&executable))
+}
+
+/// Run the tests of TLS with the release executable.
+pub fn tls(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    if let Some(reason) = groups::root_obstacle().or_else(|| groups::api_server_obstacle(run.tree)) {
+        return skip(run, &TLS, &reason);
+    }
+    println!("the release executable has {:?}", run.tree.tls());
+    let selection = TLS.selection(run.runner, ignored_tests(run));
+    let tally = count(run, &selection, PartNumber::WHOLE, Some(&run.tree.executable("flameholder")))?;
+    Ok(CheckOutcome::new(tally, Vec::new()))
 }
 
 /// Run a share of a group, and count the tests of the other shares as skipped.
