@@ -17,6 +17,7 @@ impl Host {
     /// # Errors
     /// The kernel lost records.
     pub fn audit_records(&mut self) -> Result<AuditRecords> {
+        self.run_ok("journalctl --sync")?;
         let lost = self.run_ok(
             "journalctl --no-pager --quiet --output=cat --dmesg --boot=all --grep=audit_lost || test $? = 1",
         )?;

@@ -9,7 +9,7 @@ use crate::host::Host;
 
 /// File name of a report, and the command in the guest that prints it.
 const GUEST_REPORTS: [(&str, &str); 5] = [
-    ("journal", "journalctl --no-pager --output=short-precise"),
+    ("journal", "journalctl --sync; journalctl --no-pager --output=short-precise"),
     ("failed-units", "systemctl --failed --no-pager --full"),
     ("deployments", "ostree admin status --verbose; cat /boot/loader/entries/*; cat /proc/cmdline"),
     ("state", "/usr/libexec/flameholder-test/state"),
