@@ -79,7 +79,7 @@ impl fmt::Display for PolicyRequirement {
 impl<'de> Deserialize<'de> for PolicyRequirement {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let members = Map::deserialize(deserializer)?;
-        let kind = members.get("type").and_then(Value::as_str);
+        let kind = members.get("type").and_then(Value::as_str).filter(|kind| !kind.is_empty());
         let kind = kind.ok_or_else(|| de::Error::custom("a requirement without `type`"))?;
         Ok(match kind {
             "insecureAcceptAnything" => Self::AcceptAnything,
@@ -124,7 +124,11 @@ fn inline(data: &str) -> SigningKey {
 }
 
 fn text(name: &str, value: &Value) -> Result<String, String> {
-    value.as_str().map(str::to_owned).ok_or_else(|| format!("`{name}` is not a string"))
+    match value.as_str() {
+        Some("") => Err(format!("`{name}` is empty")),
+        Some(text) => Ok(text.to_owned()),
+        None => Err(format!("`{name}` is not a string")),
+    }
 }
 
 fn texts(name: &str, value: &Value) -> Result<Vec<String>, String> {
