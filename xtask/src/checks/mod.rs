@@ -223,9 +223,11 @@ mod tests {
         let repeated = [
             "next release",
             TEST_BUILD,
+            "Debian tools",
             "tests",
             RELEASE_BUILD,
             "executable, killed",
+            "executable, TLS",
             "fuzzing",
             "virtual machines",
         ];
