@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use crate::cli::CliError;
-use crate::cli::output::terminal::{say, write_out};
+use crate::cli::output::terminal::{note, warn, write_out};
 use crate::cli::server_access::ServerAccessArgs;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
@@ -56,13 +56,11 @@ fn decoded(bytes: &[u8], shown: &str, stem: &str, decode: ConfigDecoder) -> Resu
     }
     let configuration = decode(config).map_err(refused)?;
     for key in &configuration.object.ignition.unused {
-        say(&format!("warning: {shown}: {key} is unknown to its Ignition version and has no effect"));
+        warn(&format!("{shown}: {key} is unknown to its Ignition version and has no effect"));
     }
     if bytes.len() > limits::CLUSTER_BYTES {
         let (bytes, most) = (bytes.len(), limits::CLUSTER_BYTES);
-        say(&format!(
-            "warning: {shown} has {bytes} bytes; a rendered config in a cluster may have at most {most}"
-        ));
+        warn(&format!("{shown} has {bytes} bytes; a rendered config in a cluster may have at most {most}"));
     }
     Ok(configuration)
 }
@@ -71,14 +69,14 @@ fn decoded(bytes: &[u8], shown: &str, stem: &str, decode: ConfigDecoder) -> Resu
 fn point_out(origin: &IgnitionOrigin, config: &MachineConfig, shown: &str) {
     let IgnitionOrigin { version, left_out, is_served } = origin;
     let version: String = version.chars().take(SHOWN_VERSION).filter(|c| !c.is_control()).collect();
-    say(&format!(
-        "note: {shown} is an Ignition config (version {version}), not a MachineConfig; it is taken as the spec.config of one"
+    note(&format!(
+        "{shown} is an Ignition config (version {version}), not a MachineConfig; it is taken as the spec.config of one"
     ));
     if *is_served {
-        say(&format!("note: {shown} comes from a config server: its MachineConfig {} is taken", config.name));
+        note(&format!("{shown} comes from a config server: its MachineConfig {} is taken", config.name));
     }
     for name in left_out {
-        say(&format!("warning: {shown}: {name} is of use to Ignition only, and is not applied"));
+        warn(&format!("{shown}: {name} is of use to Ignition only, and is not applied"));
     }
 }
 

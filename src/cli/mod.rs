@@ -5,6 +5,8 @@ mod error;
 mod image_agent;
 mod input;
 mod inspect;
+mod manual;
+mod messages;
 mod os_backend;
 mod output;
 mod server_access;
@@ -15,30 +17,28 @@ use std::io::IsTerminal as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
 pub use error::CliError;
+use inspect::version::VersionArgs;
+use manual::help;
+use messages::MessageArgs;
 use output::{journal_log, stderr_log, terminal};
 
 use crate::core::values::profile::Profile;
 use crate::host::interrupt_signals::InterruptSignals;
-use crate::https;
-
-/// Version with the library that speaks TLS, of which a kernel in FIPS mode wants the host's.
-const LONG_VERSION: &str = if https::IS_LINKED_IN {
-    concat!(env!("CARGO_PKG_VERSION"), "\nTLS: rustls (linked in; not for kernels in FIPS mode)")
-} else {
-    concat!(env!("CARGO_PKG_VERSION"), "\nTLS: OpenSSL of the host")
-};
 
 /// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]
-#[command(name = "flameholder", version, long_version = LONG_VERSION, propagate_version = true, max_term_width = 100)]
+#[command(name = "flameholder", version, max_term_width = 100)]
 struct Cli {
+    #[command(flatten)]
+    messages: MessageArgs,
     #[command(subcommand)]
     command: Command,
 }
 
-/// Hidden commands are listed apart, below those that an operator calls.
+/// Hidden commands are those that systemd, the daemon or a pod calls.
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show what would change, why, and what it would disrupt; changes nothing
@@ -66,6 +66,10 @@ enum Command {
     /// The content is the controller's. The name is not: its digits are a digest of the content alone, so
     /// that equal contents have equal names.
     Render(inspect::render::RenderArgs),
+    /// Print the JSON schema of the document that a command prints with `-o json`
+    Schema(inspect::schema::SchemaArgs),
+    /// Print the versions of the agent, of its worker and of libostree
+    Version(inspect::version::VersionArgs),
     /// Keep the host at the config that a cluster, a directory or a server desires
     ///
     /// An option without a value here or in its environment variable is taken from the settings in
@@ -184,18 +188,34 @@ pub fn run() -> ExitCode {
     rustix::process::umask(rustix::fs::Mode::WGRP | rustix::fs::Mode::WOTH);
     // Before the arguments are parsed: the image's agent may be newer and know others.
     image_agent::give_way_if_adopted();
-    let matches = with_internal_commands(Cli::command()).try_get_matches();
-    let cli = match matches.and_then(|matches| Cli::from_arg_matches(&matches)) {
+    let mut parser = help::with_help(Cli::command());
+    let cli = match parser.try_get_matches_from_mut(std::env::args_os()) {
+        Ok(matches) => match matches.subcommand() {
+            Some((help::HELP, asked)) => return help::print(parser, asked),
+            _ => Cli::from_arg_matches(&matches),
+        },
+        // The versions of worker and libostree are known only at run time.
+        Err(error) if error.kind() == ErrorKind::DisplayVersion => {
+            let command = Command::Version(VersionArgs::default());
+            Ok(Cli { messages: MessageArgs::default(), command })
+        }
+        Err(error) => Err(error),
+    };
+    let cli = match cli {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
+    let least = cli.messages.least();
+    cli.messages.choose_colors();
     match cli.command {
-        Command::Daemon(_) | Command::Work(_) => journal_log::install(),
-        _ => stderr_log::install(),
+        Command::Daemon(_) | Command::Work(_) => journal_log::install(least),
+        _ => stderr_log::install(least),
     }
     let place = cli.command.place().map(TargetArgs::to_string);
     match dispatch(cli.command) {
         Ok(verdict) => verdict.into(),
+        // The reader has seen enough, as `head` has.
+        Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
         Err(error) => {
             // Paths in errors of the host are below the root of the tree.
             let place = place.filter(|_| matches!(error, CliError::Transaction(_))).unwrap_or_default();
@@ -262,6 +282,8 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::History(args) => inspect::history::run(&args),
         Command::EtcDiff(args) => inspect::etc_diff::run(&args),
         Command::Render(args) => inspect::render::run(&args),
+        Command::Schema(args) => inspect::schema::run(&args),
+        Command::Version(args) => inspect::version::run(&args),
         Command::Daemon(args) => systemd::daemon::run(&args),
         Command::Adopt(args) => change::adopt::run(&args),
         Command::Release => change::release::run(),
@@ -272,18 +294,6 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::Work(args) => systemd::work::run(&args),
         Command::Introduce(args) => systemd::introduce::run(&args),
     }
-}
-
-/// List the hidden commands under a heading of their own at the end of `--help`.
-fn with_internal_commands(command: clap::Command) -> clap::Command {
-    let hidden = command.get_subcommands().filter(|command| command.is_hide_set());
-    let lines: String = hidden
-        .map(|command| {
-            let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-            format!("  {:<13} {about}\n", command.get_name())
-        })
-        .collect();
-    command.after_help(format!("Run by systemd, by the daemon or in a pod:\n{lines}"))
 }
 
 /// Print clap's message: exit 0 for `--help` and `--version`, 64 (`EX_USAGE`) for a wrong command line.

@@ -30,6 +30,9 @@ pub struct WorkerGreeting {
     /// True if libostree makes room on `/boot` before it copies a kernel there.
     #[serde(default)]
     pub prunes_boot_early: bool,
+    /// Version of libostree at run time, such as `2024.10`; empty if the worker is too old to tell.
+    #[serde(default)]
+    pub libostree: String,
 }
 
 /// Access rights of a session.

@@ -44,23 +44,32 @@ pub struct WorkerSession {
 impl WorkerSession {
     /// Start a worker and open the sysroot at `path`.
     pub fn open(program: &WorkerProgram, path: &Path, access: SysrootAccess) -> Result<Self, OsError> {
+        let mut session = Self::start(program)?;
+        session.check_greeting()?;
+        session.request_done(&WorkerRequest::Open { path: path.to_owned(), access })?;
+        Ok(session)
+    }
+
+    /// Start a worker for its greeting alone.
+    pub fn greeting(program: &WorkerProgram) -> Result<WorkerGreeting, OsError> {
+        Self::start(program)?.receive()
+    }
+
+    fn start(program: &WorkerProgram) -> Result<Self, OsError> {
         let mut child = program.start()?;
         let (Some(requests), Some(replies), Some(stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
             return Err(protocol_error("the pipes to the worker are missing"));
         };
-        let mut session = Self {
+        Ok(Self {
             child,
             requests: Some(requests),
             replies: BufReader::new(replies),
             stderr: Some(std::thread::spawn(move || last_lines(stderr))),
             special_files: SpecialFiles::Refused,
             prunes_boot_early: false,
-        };
-        session.check_greeting()?;
-        session.request_done(&WorkerRequest::Open { path: path.to_owned(), access })?;
-        Ok(session)
+        })
     }
 
     /// Process ID of the worker, for logs.
@@ -98,7 +107,7 @@ impl WorkerSession {
     }
 
     fn check_greeting(&mut self) -> Result<(), OsError> {
-        let WorkerGreeting { protocol, ignores_special_files, prunes_boot_early } = self.receive()?;
+        let WorkerGreeting { protocol, ignores_special_files, prunes_boot_early, .. } = self.receive()?;
         self.prunes_boot_early = prunes_boot_early;
         if ignores_special_files {
             self.special_files = SpecialFiles::Ignored;

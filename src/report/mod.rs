@@ -6,3 +6,4 @@ pub mod plan;
 pub mod schema;
 pub mod status;
 pub mod verify;
+pub mod version;

@@ -9,6 +9,7 @@ use crate::report::history::HistoryDocument;
 use crate::report::plan::PlanDocument;
 use crate::report::status::StatusDocument;
 use crate::report::verify::VerifyDocument;
+use crate::report::version::VersionDocument;
 
 /// Generate the schema of each document, with the name of its command.
 #[must_use]
@@ -19,6 +20,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("plan", with_action_rules(schema_of::<PlanDocument<'_>>("plan"))),
         ("status", schema_of::<StatusDocument>("status")),
         ("verify", schema_of::<VerifyDocument<'_>>("verify")),
+        ("version", schema_of::<VersionDocument>("version")),
     ]
 }
 

@@ -1,6 +1,7 @@
 //! Command line documents (`render`, JSON schemas) and the files of an installation.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test panics")]
 
+mod commands;
 mod config_server;
 mod ignition;
 mod installation;

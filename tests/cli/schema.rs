@@ -12,7 +12,7 @@ use testbed::model::rendered::real_configs;
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-const SCHEMAS: [&str; 5] = ["etc-diff", "history", "plan", "status", "verify"];
+const SCHEMAS: [&str; 6] = ["etc-diff", "history", "plan", "status", "verify", "version"];
 
 fn schema(name: &str) -> Value {
     let text = fs::read(testbed::repository().join("docs/schema").join(name).with_extension("json")).unwrap();
@@ -199,6 +199,11 @@ fn plans_with_all_members_match_the_schema() {
 }
 
 #[test]
+fn versions_match_their_schema() {
+    assert_eq!(documented("version", &[""; 0], 0)["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
 fn a_tree_before_and_after_and_damaged() {
     testbed::preconditions::require_root();
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
@@ -315,6 +320,10 @@ fn good(name: &str) -> Value {
             "previousGeneration": null, "image": "registry.example/os:1", "reason": "a reason", "paths": ["/etc/a"],
             "pathCount": 1, "seconds": 1, "phases": [{"phase": "Draining", "seconds": 1}],
             "requester": {"command": "apply", "user": null}, "bootId": "b"}]}),
+        "version" => {
+            json!({"schema": 1, "version": "0.1.0", "commit": "a", "target": "x86_64-unknown-linux-gnu", "tls": "rustls",
+            "worker": {"protocol": 6, "libostree": "2022.7"}, "workerError": null})
+        }
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "difference": {"expected": "0:0", "found": "7:7"},
                 "policy": "repair", "counts": true, "obstacle": "a directory is in the way"}],
@@ -431,6 +440,9 @@ fn damaged_documents_are_rejected() {
         ("history", "/events/0/time", json!(1)),
         ("history", "/events/0/paths/0", json!("etc/a")),
         ("history", "/events/0/requester/command", Value::Null),
+        ("version", "/workerError", json!("")),
+        ("version", "/target", Value::Null),
+        ("version", "/worker/protocol", json!("6")),
         ("status", "/generation/configHash", json!("sha256:1")),
         ("status", "/generation/unsupported", json!("none")),
         ("status", "/deployments", json!({})),

@@ -30,7 +30,7 @@ const ROOMS: [(&str, &[&[&str]]); 4] = [
         ],
     ),
     ("host", &[&["fs", "systemd"], &["facts"]]),
-    ("cli", &[&["output"], &["change", "inspect", "systemd"]]),
+    ("cli", &[&["output"], &["manual"], &["change", "inspect", "systemd"]]),
 ];
 
 /// The most Rust files side by side in one folder of `src/`, `mod.rs` included.

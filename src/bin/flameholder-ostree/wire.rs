@@ -35,6 +35,7 @@ impl WorkerPipe {
             protocol: VERSION,
             ignores_special_files: ostree::check_version(2024, 2),
             prunes_boot_early: ostree::check_version(2023, 7),
+            libostree: libostree_version(),
         })?;
         Ok(Self { requests: RequestReader(BufReader::new(tokio::io::stdin()).lines()), replies })
     }
@@ -43,6 +44,13 @@ impl WorkerPipe {
     pub(crate) fn split(self) -> (RequestReader, ReplyWriter) {
         (self.requests, self.replies)
     }
+}
+
+/// Find the version of the libostree that is loaded, which only answers if it is as new as a version.
+fn libostree_version() -> String {
+    let mut versions = (2017..2100).rev().flat_map(|year| (1..40).rev().map(move |release| (year, release)));
+    let loaded = versions.find(|(year, release)| ostree::check_version(*year, *release));
+    loaded.map(|(year, release)| format!("{year}.{release}")).unwrap_or_default()
 }
 
 impl RequestReader {

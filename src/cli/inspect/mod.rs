@@ -1,4 +1,5 @@
-//! Commands that read and report: plan, status, verify, history, etc-diff, render. Only `verify --repair` changes a
+//! Commands that read and report: plan, status, verify, history, etc-diff, render, schema, version.
+//! Only `verify --repair` changes a
 //! tree.
 
 mod contents;
@@ -7,6 +8,8 @@ pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod plan_text;
 pub(crate) mod render;
+pub(crate) mod schema;
 pub(crate) mod status;
 mod status_text;
 pub(crate) mod verify;
+pub(crate) mod version;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 
 use crate::cli::input::{load_document, print_json};
-use crate::cli::output::terminal::say;
+use crate::cli::output::terminal::warn;
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
@@ -66,8 +66,8 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let configs = configs.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
     for config in &configs {
         for key in &config.ignition.unused {
-            say(&format!(
-                "warning: {shown}: {key} of {} is unknown to its Ignition version and is left out",
+            warn(&format!(
+                "{shown}: {key} of {} is unknown to its Ignition version and is left out",
                 config.name
             ));
         }

@@ -29,11 +29,12 @@ impl Log for OwnRecords {
     }
 }
 
-/// Install the journal as log sink if systemd connected standard error to it, else standard error.
-pub(crate) fn install() {
+/// Install the journal as log sink if systemd connected standard error to it, else standard error, for lines of this level
+/// and above.
+pub(crate) fn install(least: LevelFilter) {
     let journal = connected_to_journal().then(JournalLog::new).and_then(Result::ok);
     match journal.map(|journal| log::set_boxed_logger(Box::new(OwnRecords(journal)))) {
-        Some(Ok(())) => log::set_max_level(LevelFilter::Info),
-        _ => stderr_log::install(),
+        Some(Ok(())) => log::set_max_level(least),
+        _ => stderr_log::install(least),
     }
 }

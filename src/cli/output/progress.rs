@@ -4,6 +4,7 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use log::LevelFilter;
 
 use crate::cli::output::terminal::say;
 use crate::os::PullPhase;
@@ -19,6 +20,8 @@ const BEAT: Duration = Duration::from_millis(200);
 /// Progress display of one transaction.
 #[derive(Debug)]
 pub(crate) struct ProgressDisplay {
+    /// False where only results and errors are asked for.
+    is_shown: bool,
     bar: Option<ProgressBar>,
     /// The last line that was shown: without a terminal, equal lines are printed once.
     last_line: String,
@@ -26,12 +29,13 @@ pub(crate) struct ProgressDisplay {
 
 impl ProgressDisplay {
     pub(crate) fn start() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
+        let is_shown = log::max_level() >= LevelFilter::Info;
+        let bar = (is_shown && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::no_length().with_style(style(WAITING));
             bar.enable_steady_tick(BEAT);
             bar
         });
-        Self { bar, last_line: String::new() }
+        Self { is_shown, bar, last_line: String::new() }
     }
 
     pub(crate) fn show(&mut self, stage: &UpdateProgress) {
@@ -52,7 +56,7 @@ impl ProgressDisplay {
                     bar.set_position(step.bytes_done);
                 }
             }
-            None if is_new => say(&line),
+            None if is_new && self.is_shown => say(&line),
             None => {}
         }
         self.last_line = line;

@@ -46,10 +46,10 @@ impl<'kvs> VisitSource<'kvs> for Fields {
     }
 }
 
-/// Install standard error as log sink.
-pub(crate) fn install() {
+/// Install standard error as log sink for lines of this level and above.
+pub(crate) fn install(least: LevelFilter) {
     static LOG: StderrLog = StderrLog;
     if log::set_logger(&LOG).is_ok() {
-        log::set_max_level(LevelFilter::Info);
+        log::set_max_level(least);
     }
 }

@@ -4,6 +4,7 @@
 use std::io::Write;
 
 use anstream::AutoStream;
+use log::LevelFilter;
 
 use crate::cli::CliError;
 use crate::cli::output::styled_text::StyledText;
@@ -24,6 +25,20 @@ pub(crate) fn print_text(text: &str) -> Result<(), CliError> {
 pub(crate) fn print_styled(text: &StyledText) -> Result<(), CliError> {
     let mut out = AutoStream::auto(std::io::stdout()).lock();
     out.write_all(text.as_ansi().as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
+}
+
+/// Write a warning to standard error, unless only results and errors are asked for.
+pub(crate) fn warn(line: &str) {
+    if log::max_level() >= LevelFilter::Warn {
+        say(&format!("warning: {line}"));
+    }
+}
+
+/// Write a remark to standard error, unless only results and errors are asked for.
+pub(crate) fn note(line: &str) {
+    if log::max_level() >= LevelFilter::Info {
+        say(&format!("note: {line}"));
+    }
 }
 
 /// Write a line to standard error, without characters that steer the terminal. Failure is ignored: an error of

@@ -1,0 +1,48 @@
+//! `flameholder version`: the versions of the agent, of its worker and of the libostree that the worker loads.
+
+use clap::Args;
+
+use crate::cli::input::print_json;
+use crate::cli::output::terminal::print_text;
+use crate::cli::{CliError, CommandOutcome, OutputFormat};
+use crate::core::values::causes::chain;
+use crate::https;
+use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::version::{VersionDocument, WorkerVersion};
+
+#[derive(Debug, Default, Args)]
+pub(crate) struct VersionArgs {
+    /// Notation of the result
+    #[arg(short, long = "output", value_enum, default_value_t)]
+    output: OutputFormat,
+}
+
+pub(crate) fn run(args: &VersionArgs) -> Result<CommandOutcome, CliError> {
+    let greeting = WorkerProgram::locate().and_then(|worker| WorkerSession::greeting(&worker));
+    let worker =
+        greeting.map(|worker| WorkerVersion { protocol: worker.protocol, libostree: worker.libostree });
+    let document = VersionDocument::of(worker.map_err(|error| chain(&error)));
+    match args.output {
+        OutputFormat::Json => print_json(&document)?,
+        OutputFormat::Text => print_text(&render(&document))?,
+    }
+    Ok(CommandOutcome::Success)
+}
+
+fn render(document: &VersionDocument) -> String {
+    let tls = if https::IS_LINKED_IN {
+        "rustls (linked in; not for kernels in FIPS mode)"
+    } else {
+        "OpenSSL of the host"
+    };
+    let worker = match (&document.worker, &document.worker_error) {
+        (Some(worker), _) => format!("protocol {}, libostree {}", worker.protocol, worker.libostree),
+        (None, reason) => format!("none: {}", reason.as_deref().unwrap_or("unknown")),
+    };
+    format!(
+        "flameholder {}\ncommit: {}\ntarget: {}\nTLS: {tls}\nworker: {worker}\n",
+        document.version,
+        document.commit.unwrap_or("not named by the build"),
+        document.target
+    )
+}

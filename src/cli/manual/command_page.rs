@@ -1,0 +1,51 @@
+//! Page of a command.
+
+/// What the manual says of a command besides its options.
+#[derive(Debug)]
+pub(crate) struct CommandPage {
+    pub(crate) name: &'static str,
+    /// Each with what it does.
+    pub(crate) examples: &'static [(&'static str, &'static str)],
+    /// Exit codes that mean something else than in other commands.
+    pub(crate) exit_status: &'static [(u8, &'static str)],
+}
+
+/// Commands that belong together.
+#[derive(Debug)]
+pub(crate) struct CommandGroup {
+    pub(crate) heading: &'static str,
+    pub(crate) pages: &'static [CommandPage],
+}
+
+/// Exit codes of all commands. A code of a page replaces the one here.
+const EXIT_STATUS: [(u8, &str); 5] = [
+    (0, "done"),
+    (1, "failed or refused; the error says why, and what to do"),
+    (64, "the command line is wrong"),
+    (75, "another program is at work, or the answer is not there yet: try again"),
+    (78, "the config or a settings fragment is malformed; each problem has its field"),
+];
+
+impl CommandPage {
+    /// Return the exit codes with their meanings, in order.
+    pub(crate) fn exit_status(&self) -> Vec<(u8, &'static str)> {
+        let is_common = |(code, _): &&(u8, &str)| self.exit_status.iter().all(|(own, _)| own != code);
+        let mut codes: Vec<_> =
+            EXIT_STATUS.iter().filter(is_common).chain(self.exit_status).copied().collect();
+        codes.sort_unstable();
+        codes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_a_page_replaces_the_common_one() {
+        let page = CommandPage { name: "try", examples: &[], exit_status: &[(2, "differs"), (0, "equal")] };
+        let codes = page.exit_status();
+        assert_eq!(codes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [0, 1, 2, 64, 75, 78]);
+        assert_eq!(codes[0].1, "equal");
+    }
+}

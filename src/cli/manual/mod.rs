@@ -1,0 +1,5 @@
+//! What the manual says of each command besides its options: group, examples, exit status.
+
+pub(crate) mod command_list;
+pub(crate) mod command_page;
+pub(crate) mod help;

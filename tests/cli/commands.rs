@@ -1,0 +1,105 @@
+//! Help, versions and schemas: what a command tells of the program itself.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use testbed::executables;
+use testbed::model::document::{file, with_files};
+use testbed::model::run::flameholder;
+use testbed::model::tree::Tree;
+
+#[test]
+fn help_has_groups_and_each_command_examples_and_exit_codes() {
+    let help = flameholder(["--help"]);
+    assert_eq!(help.code, Some(0), "{help:?}");
+    for part in ["\nLook at a host:\n  plan ", "\nChange a host:\n  apply ", "`flameholder help COMMAND`"] {
+        assert!(help.stdout.contains(part), "{part}: {}", help.stdout);
+    }
+    assert!(!help.stdout.contains("confirm-boot"), "{}", help.stdout);
+    let all = flameholder(["help", "--all"]);
+    assert!(all.stdout.contains("\n  confirm-boot  After boot:"), "{}", all.stdout);
+    let of_verify = flameholder(["help", "verify"]);
+    for part in ["Usage: flameholder verify", "\nExamples:\n", "\n  2   found drift that counts\n"] {
+        assert!(of_verify.stdout.contains(part), "{part}: {}", of_verify.stdout);
+    }
+    assert_eq!(of_verify.stdout, flameholder(["verify", "--help"]).stdout);
+    let unknown = flameholder(["help", "verfy"]);
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (Some(64), ""), "{unknown:?}");
+}
+
+#[test]
+fn version_names_what_is_loaded_at_run_time() {
+    let text = flameholder(["version"]);
+    assert_eq!(text.stdout, flameholder(["--version"]).stdout);
+    let json = flameholder(["version", "-o", "json"]);
+    let document: Value = serde_json::from_str(&json.stdout).unwrap();
+    let libostree = document["worker"]["libostree"].as_str().unwrap();
+    let is_version = libostree.split_once('.').is_some_and(|(year, _)| year.parse::<u32>().is_ok());
+    assert!(is_version && text.stdout.contains(&format!(", libostree {libostree}\n")), "{json:?} {text:?}");
+}
+
+#[test]
+fn schema_of_a_document_is_the_one_in_the_documentation() {
+    let listed = flameholder(["schema"]);
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/schema");
+    for name in listed.stdout.lines() {
+        let printed: Value = serde_json::from_str(&flameholder(["schema", name]).stdout).unwrap();
+        let text = fs::read_to_string(docs.join(format!("{name}.json"))).unwrap();
+        assert_eq!(printed, serde_json::from_str::<Value>(&text).unwrap(), "{name}");
+    }
+    let unknown = flameholder(["schema", "plans"]);
+    assert_eq!(unknown.code, Some(64), "{unknown:?}");
+    assert!(unknown.stderr.contains("etc-diff, history, plan"), "{unknown:?}");
+}
+
+#[test]
+fn quiet_command_prints_its_result_and_errors_only() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let mut config = with_files("rendered-worker-one", &[file("/etc/a", "a")]);
+    // A reason for a warning.
+    config["spec"]["config"]["storage"]["unknown"] = Value::Bool(true);
+    let path = folder.path().join("config.json");
+    fs::write(&path, config.to_string()).unwrap();
+    let root = tree.root().to_str().unwrap();
+    let plan = ["plan", "--root", root, "--desired", path.to_str().unwrap()];
+    let loud = flameholder(plan);
+    assert!(loud.stderr.starts_with("warning: "), "{loud:?}");
+    let quiet = flameholder(["-q"].iter().chain(&plan));
+    assert_eq!((quiet.code, quiet.stderr.as_str()), (Some(0), ""), "{quiet:?}");
+    assert_eq!(quiet.stdout, loud.stdout);
+    let refused = flameholder(["-q", "plan", "--root", root, "--desired", "/does/not/exist"]);
+    assert!(refused.stderr.starts_with("error: "), "{refused:?}");
+}
+
+#[test]
+fn colours_follow_option_and_environment() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("config.json");
+    fs::write(&path, with_files("rendered-worker-one", &[file("/etc/a", "a")]).to_string()).unwrap();
+    let arguments = ["plan", "--root", tree.root().to_str().unwrap(), "--desired", path.to_str().unwrap()]
+        .map(str::to_owned);
+    for (options, variable, is_coloured) in [
+        (&[][..], None, false),
+        (&["--color=always"][..], None, true),
+        (&["--color=always"][..], Some(("NO_COLOR", "1")), true),
+        (&[][..], Some(("CLICOLOR_FORCE", "1")), true),
+        (&["--color=never"][..], Some(("CLICOLOR_FORCE", "1")), false),
+    ] {
+        let mut command = Command::new(executables::flameholder());
+        command.args(&arguments).args(options).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        let output = command.envs(variable).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stdout.contains(&0x1b), is_coloured, "{options:?} {variable:?}");
+    }
+}
+
+#[test]
+fn reader_that_has_seen_enough_is_no_error() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = Command::new(executables::flameholder());
+    let output = command.args(["schema", "status"]).stdout(writer).output().unwrap();
+    assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{output:?}");
+}
