@@ -66,8 +66,6 @@ enum Command {
     /// The content is the controller's. The name is not: its digits are a digest of the content alone, so
     /// that equal contents have equal names.
     Render(inspect::render::RenderArgs),
-    /// Print the JSON schema of the document that a command prints with `-o json`
-    Schema(inspect::schema::SchemaArgs),
     /// Print the versions of the agent, of its worker and of libostree
     Version(inspect::version::VersionArgs),
     /// Keep the host at the config that a cluster, a directory or a server desires
@@ -282,7 +280,6 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::History(args) => inspect::history::run(&args),
         Command::EtcDiff(args) => inspect::etc_diff::run(&args),
         Command::Render(args) => inspect::render::run(&args),
-        Command::Schema(args) => inspect::schema::run(&args),
         Command::Version(args) => inspect::version::run(&args),
         Command::Daemon(args) => systemd::daemon::run(&args),
         Command::Adopt(args) => change::adopt::run(&args),

@@ -1,4 +1,4 @@
-//! Commands that read and report: plan, status, verify, history, etc-diff, render, schema, version.
+//! Commands that read and report: plan, status, verify, history, etc-diff, render, version.
 //! Only `verify --repair` changes a
 //! tree.
 
@@ -8,7 +8,6 @@ pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod plan_text;
 pub(crate) mod render;
-pub(crate) mod schema;
 pub(crate) mod status;
 mod status_text;
 pub(crate) mod verify;

@@ -124,18 +124,13 @@ const FOLLOW: [CommandPage; 3] = [
     },
 ];
 
-const PREPARE: [CommandPage; 3] = [
+const PREPARE: [CommandPage; 2] = [
     CommandPage {
         name: "render",
         examples: &[(
             "flameholder render 00-base.yaml 50-ntp.yaml > worker.json",
             "merge MachineConfigs into the one that `apply` takes",
         )],
-        exit_status: &[],
-    },
-    CommandPage {
-        name: "schema",
-        examples: &[("flameholder schema status", "print the schema of `status -o json`")],
         exit_status: &[],
     },
     CommandPage {
