@@ -210,7 +210,7 @@ async fn document(
     }
     if !has_known_end {
         // OpenSSL does not tell if the connection was closed or cut off.
-        let reason = "it has neither a length nor chunks, so that its end may be missing".to_owned();
+        let reason = "it has neither Content-Length nor chunks, so that its end may be missing: have the server send a length".to_owned();
         return Err(HttpsError::Broken { url: url.to_string(), reason });
     }
     Ok(DocumentAnswer::Document { bytes, version })

@@ -40,7 +40,7 @@ pub struct VersionDocument {
 pub struct WorkerVersion {
     /// Version of the protocol between the agent and the worker.
     pub protocol: u32,
-    /// Version of the libostree that the worker loads, such as `2024.10`.
+    /// Version of the libostree that the worker loads, such as `2024.10`; empty from a worker of an older release.
     pub libostree: String,
 }
 

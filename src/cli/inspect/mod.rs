@@ -1,6 +1,5 @@
-//! Commands that read and report: plan, status, verify, history, etc-diff, render, version.
-//! Only `verify --repair` changes a
-//! tree.
+//! Commands that read and report: plan, status, verify, history, etc-diff, render, version. Only `verify --repair`
+//! changes a tree.
 
 mod contents;
 pub(crate) mod etc_diff;

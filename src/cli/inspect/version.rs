@@ -36,6 +36,9 @@ fn render(document: &VersionDocument) -> String {
         "OpenSSL of the host"
     };
     let worker = match (&document.worker, &document.worker_error) {
+        (Some(worker), _) if worker.libostree.is_empty() => {
+            format!("protocol {}, of a release that does not name its libostree", worker.protocol)
+        }
         (Some(worker), _) => format!("protocol {}, libostree {}", worker.protocol, worker.libostree),
         (None, reason) => format!("none: {}", reason.as_deref().unwrap_or("unknown")),
     };

@@ -16,14 +16,6 @@ use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file::remove_if_present;
 
-/// Repository file, which points rpm-ostreed to the unpacked packages.
-///
-/// Their signatures are not checked: they are content of an image, which is verified as a whole where the host's policy
-/// demands it, and to which administrators add packages whose keys no host has. They precede the packages of the host's
-/// other repositories, whatever their versions.
-const REPOSITORY: &str = "# Temporary file of flameholder, for one rpm-ostreed transaction.\n\
-    [coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\n\
-    baseurl=file:///var/lib/flameholder/extensions/\ngpgcheck=0\npriority=1\nskip_if_unavailable=False\n";
 /// Directory of the packages in the image.
 const IN_IMAGE: &str = "/usr/share/rpm-ostree/extensions";
 /// Directory for the unpacked packages: on disk, because they may not fit into memory, and only writable by
@@ -65,8 +57,22 @@ pub(crate) fn provide<'a>(
     {
         root.make_directory(&parent, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
     }
-    root.create_file(&path, REPOSITORY.as_bytes(), FileAttributes { mode: 0o644, uid: 0, gid: 0 }, None)?;
+    let attributes = FileAttributes { mode: 0o644, uid: 0, gid: 0 };
+    root.create_file(&path, repository_file().as_bytes(), attributes, None)?;
     Ok(repository)
+}
+
+/// Write the text of the repository file, which points rpm-ostreed to the unpacked packages.
+///
+/// Their signatures are not checked: they are content of an image, which is verified as a whole where the host's policy
+/// demands it, and to which administrators add packages whose keys no host has. They precede the packages of the host's
+/// other repositories, whatever their versions.
+fn repository_file() -> String {
+    format!(
+        "# Temporary file of flameholder, for one rpm-ostreed transaction.\n\
+         [coreos-extensions]\nname=Extensions of the OS\nenabled=1\nmetadata_expire=1m\n\
+         baseurl=file://{UNPACKED}/\ngpgcheck=0\npriority=1\nskip_if_unavailable=False\n"
+    )
 }
 
 /// Remove the repository file and the packages, of this process or of a killed one.
@@ -91,6 +97,7 @@ mod tests {
 
     #[test]
     fn repository_points_to_the_unpacked_packages() {
-        assert!(REPOSITORY.contains(&format!("\nbaseurl=file://{UNPACKED}/\n")), "{REPOSITORY}");
+        let text = repository_file();
+        assert!(text.contains(&format!("\nbaseurl=file://{UNPACKED}/\n")), "{text}");
     }
 }

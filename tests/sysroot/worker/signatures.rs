@@ -48,17 +48,22 @@ pub(super) fn worker_with(host: &Host, policy: &str, script: &str) -> WorkerProg
     worker_after(host, &bind).with_env("TMPDIR", temporary)
 }
 
-/// Installs a shell script as `skopeo` and returns a script that puts it first in `PATH`.
+/// Installs a script that answers as another release of skopeo, and returns a script that puts it first in `PATH`.
 fn stand_in(host: &Host, body: &str) -> String {
     let found = Command::new("sh").args(["-c", "command -v skopeo"]).output().unwrap();
     let real = String::from_utf8(found.stdout).unwrap();
-    let directory = host.path("bin");
-    fs::create_dir(&directory).unwrap();
-    let source = host.path("skopeo-script");
     let text = format!(
         "#!/bin/sh\n[ \"$1\" != --version ] || exec REAL \"$@\"\nanswer() {{ dd bs=32768 count=1 status=none >/dev/null; printf '%s' \"$1\" >&0; }}\n{body}\n"
     );
-    fs::write(&source, text.replace("REAL", real.trim())).unwrap();
+    install_skopeo(host, &text.replace("REAL", real.trim()))
+}
+
+/// Installs a shell script as `skopeo`, and returns a script that puts it first in `PATH`.
+pub(super) fn install_skopeo(host: &Host, script: &str) -> String {
+    let directory = host.path("bin");
+    fs::create_dir(&directory).unwrap();
+    let source = host.path("skopeo-script");
+    fs::write(&source, script).unwrap();
     let installed = Command::new("install").arg(&source).arg(directory.join("skopeo")).status();
     assert!(installed.unwrap().success());
     format!("PATH={}:$PATH", directory.display())

@@ -15,9 +15,9 @@ use serde_json::{Value, json};
 use testbed::worker::Host;
 use vm::signing::SignatureKind::{Gpg, Sigstore};
 use vm::signing::{ImageSigner, SignatureKind};
-use vm::{Lab, Registry};
+use vm::{Lab, Registry, program};
 
-use super::signatures::{import, refusal, worker_with};
+use super::signatures::{import, install_skopeo, refusal, worker_with};
 
 /// Registry that the signatures of mirrored images name.
 const ORIGIN: &str = "registry.example";
@@ -28,6 +28,8 @@ struct SigningHost {
     registry: Registry,
     signer: ImageSigner,
     stranger: ImageSigner,
+    /// Script that puts the skopeo of the builder's Debian first in `PATH`.
+    path: String,
 }
 
 impl SigningHost {
@@ -42,9 +44,9 @@ impl SigningHost {
         let registry = Registry::start_empty(&builder, &folder("registry")).unwrap();
         let signer = ImageSigner::create(&builder, &folder("signer")).unwrap();
         let stranger = ImageSigner::create(&builder, &folder("stranger")).unwrap();
-        folder("bin");
-        let signing = Self { host, registry, signer, stranger };
-        signing.install_skopeo(&builder);
+        let skopeo = program::shown(&program::of_tree(&builder, "usr/bin/skopeo"));
+        let path = install_skopeo(&host, &format!("#!/bin/sh\nexec {skopeo} \"$@\"\n"));
+        let signing = Self { host, registry, signer, stranger, path };
         signing.write_home();
         signing
     }
@@ -57,25 +59,13 @@ impl SigningHost {
         format!("{}/{name}", self.address()).parse().unwrap()
     }
 
-    /// Install the skopeo of the builder's Debian as `skopeo`.
-    fn install_skopeo(&self, builder: &Path) {
-        let (source, tree) = (self.host.path("skopeo-script"), builder.display());
-        let text = format!(
-            "#!/bin/sh\nexec {tree}/lib64/ld-linux-x86-64.so.2 --library-path {tree}/usr/lib/x86_64-linux-gnu \
-             {tree}/usr/bin/skopeo \"$@\"\n"
-        );
-        fs::write(&source, text).unwrap();
-        let installed = Command::new("install").arg(&source).arg(self.host.path("bin/skopeo")).status();
-        assert!(installed.unwrap().success());
-    }
-
     /// Write a home directory that says where signatures are, and allows plain HTTP.
     fn write_home(&self) {
         let containers = self.host.path("home/.config/containers");
         fs::create_dir_all(containers.join("registries.d")).unwrap();
         let lookaside = format!(
             "default-docker:\n  lookaside: file://{}\n  use-sigstore-attachments: true\n",
-            self.signer.lookaside().display()
+            self.signer.keys().lookaside.display()
         );
         fs::write(containers.join("registries.d/tests.yaml"), lookaside).unwrap();
         let address = self.address();
@@ -114,23 +104,22 @@ impl SigningHost {
         let (layout, _) = self.layout(version);
         let image = format!("{}/{name}", self.address());
         self.stranger.push_signed(&layout, &image, kind, None).unwrap();
-        let signatures = self.stranger.lookaside().join(".");
-        let copied = Command::new("cp").arg("-a").args([signatures, self.signer.lookaside()]).status();
+        let signatures = self.stranger.keys().lookaside.join(".");
+        let copied = Command::new("cp").arg("-a").args([signatures, self.signer.keys().lookaside]).status();
         assert!(copied.unwrap().success());
     }
 
     /// The worker under this policy, of which signatures are demanded.
     fn worker(&self, policy: &Value) -> WorkerProgram {
-        let path = format!("PATH={}:$PATH", self.host.path("bin").display());
-        let worker = worker_with(&self.host, &policy.to_string(), &path);
+        let worker = worker_with(&self.host, &policy.to_string(), &self.path);
         worker.with_env("HOME", self.host.path("home")).with_env(IMAGE_SIGNATURE, "required")
     }
 
     /// Requirement of a signature by the signer's key.
     fn requirement(&self, kind: SignatureKind, identity: Option<Value>) -> Value {
         let mut requirement = match kind {
-            Gpg => json!({"type": "signedBy", "keyType": "GPGKeys", "keyPath": self.signer.gpg_key()}),
-            Sigstore => json!({"type": "sigstoreSigned", "keyPath": self.signer.sigstore_key()}),
+            Gpg => json!({"type": "signedBy", "keyType": "GPGKeys", "keyPath": self.signer.keys().gpg}),
+            Sigstore => json!({"type": "sigstoreSigned", "keyPath": self.signer.keys().sigstore}),
         };
         if let Some(identity) = identity {
             requirement["signedIdentity"] = identity;

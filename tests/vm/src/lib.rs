@@ -8,6 +8,7 @@
 pub mod build;
 pub mod config;
 pub mod operator;
+pub mod program;
 pub mod signing;
 pub mod writelog;
 
@@ -22,7 +23,6 @@ mod lines;
 mod machine;
 mod monitor;
 mod power;
-mod program;
 mod registry;
 mod scenario;
 mod serial;

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::config::Config;
 use crate::host::Host;
 use crate::lab::{REGISTRY, REPOSITORY};
-use crate::signing;
+use crate::signing::SigningKeys;
 
 /// Time limit of a command that reboots the host: an import, a shutdown and a boot, all emulated.
 const UPDATE: Duration = Duration::from_secs(900);
@@ -104,18 +104,18 @@ pub fn require_signatures(host: &mut Host) -> Result<()> {
     let places = format!(
         "docker:\n  {REGISTRY}:\n    lookaside: file://{signatures}\n    use-sigstore-attachments: true\n"
     );
-    let keys = host.lab().os_stage("images")?.join("signer");
+    let keys = SigningKeys::of(&host.lab().os_stage("images")?.join("signer"));
     host.run_ok("mkdir -p /etc/pki /etc/containers/registries.d /etc/flameholder/config.d")?;
     for (path, text) in [
         ("/etc/containers/policy.json", policy.to_string()),
         ("/etc/containers/registries.d/os.yaml", places),
         ("/etc/flameholder/config.d/70-signature.toml", "[image]\nsignature = \"required\"\n".to_owned()),
-        (gpg_key, fs::read_to_string(signing::gpg_key(&keys))?),
-        (sigstore_key, fs::read_to_string(signing::sigstore_key(&keys))?),
+        (gpg_key, fs::read_to_string(&keys.gpg)?),
+        (sigstore_key, fs::read_to_string(&keys.sigstore)?),
     ] {
         host.write(path, text)?;
     }
-    for (path, signature) in signing::lookaside_files(&keys)? {
+    for (path, signature) in keys.gpg_signatures()? {
         let path = format!("{signatures}/{path}");
         host.run_ok(&format!("mkdir -p $(dirname {path})"))?;
         host.write(&path, signature)?;

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 /// Return a command that runs a program of a Debian tree on this machine, with the tree's own loader and
 /// libraries.
+#[must_use]
 pub fn of_tree(tree: &Path, program: &str) -> Command {
     let mut command = Command::new(tree.join("lib64/ld-linux-x86-64.so.2"));
     command.arg("--library-path").arg(tree.join("usr/lib/x86_64-linux-gnu")).arg(tree.join(program));
@@ -27,6 +28,7 @@ pub fn read(command: &mut Command) -> Result<String> {
 }
 
 /// Format a command as program and arguments, separated by spaces.
+#[must_use]
 pub fn shown(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")

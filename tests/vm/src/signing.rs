@@ -22,6 +22,17 @@ pub struct ImageSigner {
     folder: PathBuf,
 }
 
+/// Public keys of a signer, and where its signatures by GPG are.
+#[derive(Debug, Clone)]
+pub struct SigningKeys {
+    /// File with the public key of GPG.
+    pub gpg: PathBuf,
+    /// File with the public key of sigstore.
+    pub sigstore: PathBuf,
+    /// Directory with the signatures by GPG, in folders named like the images.
+    pub lookaside: PathBuf,
+}
+
 /// Kind of a signature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SignatureKind {
@@ -42,6 +53,11 @@ impl ImageSigner {
         }
         fs::write(folder.join("accepting.json"), r#"{"default": [{"type": "insecureAcceptAnything"}]}"#)?;
         fs::write(folder.join("passphrase"), PASSPHRASE)?;
+        let registries = format!(
+            "default-docker:\n  lookaside-staging: file://{}\n  use-sigstore-attachments: true\n",
+            signer.keys().lookaside.display()
+        );
+        fs::write(folder.join("registries.d/tests.yaml"), registries)?;
         signer.create_gpg_key()?;
         let mut generate = signer.skopeo();
         generate.args(["generate-sigstore-key", "--output-prefix"]).arg(folder.join("sigstore"));
@@ -56,25 +72,14 @@ impl ImageSigner {
         let mut generate = self.gpg();
         generate.args(["--quick-generate-key", GPG_USER, "default", "default", "never"]);
         program::read(&mut generate)?;
-        program::read(self.gpg().arg("--armor").arg("--output").arg(self.gpg_key()).arg("--export")).map(drop)
+        program::read(self.gpg().arg("--armor").arg("--output").arg(self.keys().gpg).arg("--export"))
+            .map(drop)
     }
 
-    /// Return the file with the public key of GPG.
+    /// Return what a host that verifies the signatures needs.
     #[must_use]
-    pub fn gpg_key(&self) -> PathBuf {
-        gpg_key(&self.folder)
-    }
-
-    /// Return the file with the public key of sigstore.
-    #[must_use]
-    pub fn sigstore_key(&self) -> PathBuf {
-        sigstore_key(&self.folder)
-    }
-
-    /// Return the directory with the signatures by GPG, in folders named like the images.
-    #[must_use]
-    pub fn lookaside(&self) -> PathBuf {
-        lookaside(&self.folder)
+    pub fn keys(&self) -> SigningKeys {
+        SigningKeys::of(&self.folder)
     }
 
     /// Push an image from an OCI layout to `docker://IMAGE`, unsigned.
@@ -82,7 +87,7 @@ impl ImageSigner {
     /// # Errors
     /// skopeo fails.
     pub fn push(&self, layout: &str, image: &str) -> Result<()> {
-        program::read(&mut self.copy(layout, image)?).map(drop)
+        program::read(&mut self.copy(layout, image)).map(drop)
     }
 
     /// Push an image from an OCI layout to `docker://IMAGE`, and sign it for this identity, or for its own name.
@@ -96,7 +101,7 @@ impl ImageSigner {
         kind: SignatureKind,
         identity: Option<&str>,
     ) -> Result<()> {
-        let mut copy = self.copy(layout, image)?;
+        let mut copy = self.copy(layout, image);
         match kind {
             SignatureKind::Gpg => copy.env("GNUPGHOME", self.gpg_home()).args(["--sign-by", GPG_USER]),
             SignatureKind::Sigstore => {
@@ -107,18 +112,13 @@ impl ImageSigner {
         program::read(copy.args(identity.map(|identity| format!("--sign-identity={identity}")))).map(drop)
     }
 
-    fn copy(&self, layout: &str, image: &str) -> Result<Command> {
-        let registries = format!(
-            "default-docker:\n  lookaside-staging: file://{}\n  use-sigstore-attachments: true\n",
-            self.lookaside().display()
-        );
-        fs::write(self.folder.join("registries.d/tests.yaml"), registries)?;
+    fn copy(&self, layout: &str, image: &str) -> Command {
         let mut copy = self.skopeo();
         copy.arg("--policy").arg(self.folder.join("accepting.json"));
         copy.arg("--registries.d").arg(self.folder.join("registries.d"));
         copy.args(["copy", "--quiet", "--preserve-digests", "--dest-tls-verify=false"]);
         copy.arg(format!("oci:{layout}")).arg(format!("docker://{image}"));
-        Ok(copy)
+        copy
     }
 
     fn gpg_home(&self) -> PathBuf {
@@ -136,36 +136,34 @@ impl ImageSigner {
     }
 }
 
-/// Return the file with the public key of GPG of the signer in a folder.
-pub(crate) fn gpg_key(folder: &Path) -> PathBuf {
-    folder.join("gpg.pub")
-}
+impl SigningKeys {
+    /// Find the keys of the signer that was created in a folder.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        let [gpg, sigstore, lookaside] =
+            ["gpg.pub", "sigstore.pub", "lookaside"].map(|name| folder.join(name));
+        Self { gpg, sigstore, lookaside }
+    }
 
-/// Return the file with the public key of sigstore of the signer in a folder.
-pub(crate) fn sigstore_key(folder: &Path) -> PathBuf {
-    folder.join("sigstore.pub")
-}
-
-fn lookaside(folder: &Path) -> PathBuf {
-    folder.join("lookaside")
-}
-
-/// List the signatures by GPG of the signer in a folder, each with its path in the directory that skopeo looks into.
-pub(crate) fn lookaside_files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>> {
-    let root = lookaside(folder);
-    let (mut files, mut open) = (Vec::new(), vec![root.clone()]);
-    while let Some(directory) = open.pop() {
-        for entry in fs::read_dir(&directory).with_context(|| format!("listing {}", directory.display()))? {
-            let path = entry?.path();
-            if path.is_dir() {
-                open.push(path);
-            } else {
-                let name = path.strip_prefix(&root)?.display().to_string();
-                files.push((name, fs::read(&path)?));
+    /// List the signatures by GPG, each with its path in the directory that skopeo looks into.
+    pub(crate) fn gpg_signatures(&self) -> Result<Vec<(String, Vec<u8>)>> {
+        let root = &self.lookaside;
+        let (mut files, mut open) = (Vec::new(), vec![root.clone()]);
+        while let Some(directory) = open.pop() {
+            for entry in
+                fs::read_dir(&directory).with_context(|| format!("listing {}", directory.display()))?
+            {
+                let path = entry?.path();
+                if path.is_dir() {
+                    open.push(path);
+                } else {
+                    let name = path.strip_prefix(root)?.display().to_string();
+                    files.push((name, fs::read(&path)?));
+                }
             }
         }
+        Ok(files)
     }
-    Ok(files)
 }
 
 impl Drop for ImageSigner {

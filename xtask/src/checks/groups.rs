@@ -52,7 +52,7 @@ pub const KILLS: TestGroup = TestGroup {
 pub const TLS: TestGroup = TestGroup {
     subject: "tests of TLS",
     expression: "test(/(^|::)(config_server|tls)::/) & not kind(lib)",
-    targets: &["--test", "cli", "--test", "daemon", "--test", "booted"],
+    targets: &["--test", "cli", "--test", "daemon"],
     filters: &["config_server::", "tls::"],
 };
 /// Run in shares, as they repeat a change from every place where it can be disturbed.
@@ -92,6 +92,25 @@ impl TestGroup {
     }
 }
 
+/// Select the tests of TLS but those of `excluded`.
+pub fn tls_tests(excluded: &[&TestGroup], runner: TestRunner, ignored: IgnoredTests) -> TestSelection {
+    let mut selection = TLS.selection(runner, ignored);
+    for group in excluded {
+        selection.expression = format!("({}) & not ({})", selection.expression, group.expression);
+        selection
+            .arguments
+            .extend(group.filters.iter().flat_map(|filter| ["--skip", filter].map(str::to_owned)));
+    }
+    if runner == TestRunner::Cargo && excludes_root(excluded) {
+        selection.targets = ["--test", "cli"].map(str::to_owned).to_vec();
+    }
+    selection
+}
+
+fn excludes_root(excluded: &[&TestGroup]) -> bool {
+    excluded.iter().any(|group| group.subject == AS_ROOT.subject)
+}
+
 /// Select all tests but those of other checks and those of `excluded`.
 ///
 /// `cargo test` cannot tell the tests that kill the executable from other long ones, as its filters are mere
@@ -102,7 +121,7 @@ pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSe
     let groups = others.into_iter().chain(excluded.iter().map(|group| group.expression));
     let groups: Vec<_> = groups.map(|expression| format!("({expression})")).collect();
     let mut targets = WITHOUT_ROOT.to_vec();
-    if !excluded.iter().any(|group| group.subject == AS_ROOT.subject) {
+    if !excludes_root(excluded) {
         targets.extend(AS_ROOT.targets);
     }
     let filters = [IDLE.filters].into_iter().chain(excluded.iter().map(|group| group.filters));
@@ -154,6 +173,17 @@ mod tests {
         assert!(selection.targets.contains(&"daemon".to_owned()));
         let selection = remaining_tests(&[&AS_ROOT], IgnoredTests::Excluded);
         assert!(!selection.targets.contains(&"daemon".to_owned()));
+    }
+
+    #[test]
+    fn tests_of_tls_leave_out_each_excluded_group() {
+        let tests = |excluded: &[&TestGroup], runner| tls_tests(excluded, runner, IgnoredTests::Excluded);
+        let without_server = tests(&[&WITH_API_SERVER], TestRunner::Nextest);
+        assert!(without_server.expression.ends_with(") & not (binary(daemon) & test(/^cluster::/))"));
+        let without_server = tests(&[&WITH_API_SERVER], TestRunner::Cargo);
+        assert_eq!(without_server.arguments, ["config_server::", "tls::", "--skip", "cluster::"]);
+        assert_eq!(tests(&[&AS_ROOT], TestRunner::Cargo).targets, ["--test", "cli"]);
+        assert_eq!(tests(&[], TestRunner::Cargo).targets, ["--test", "cli", "--test", "daemon"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::groups::{
-    self, AS_ROOT, IDLE, KILLS, LONG, TLS, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
+    self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
 };
 use super::{CheckOutcome, CheckRun};
 use crate::commit::TestedCommit;
@@ -105,13 +105,12 @@ pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     share_of(run, &KILLS, Some(&executable))
 }
 
-/// Run the tests of TLS with the release executable.
+/// Run the tests of TLS with the release executable, but those whose precondition is missing: the check of all tests lists
+/// them.
 pub fn tls(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    if let Some(reason) = groups::root_obstacle().or_else(|| groups::api_server_obstacle(run.tree)) {
-        return skip(run, &TLS, &reason);
-    }
+    let missing: Vec<_> = missing_preconditions(run).into_iter().map(|(group, _)| group).collect();
     println!("the release executable has {:?}", run.tree.tls());
-    let selection = TLS.selection(run.runner, ignored_tests(run));
+    let selection = groups::tls_tests(&missing, run.runner, ignored_tests(run));
     let tally = count(run, &selection, PartNumber::WHOLE, Some(&run.tree.executable("flameholder")))?;
     Ok(CheckOutcome::new(tally, Vec::new()))
 }
@@ -163,8 +162,8 @@ pub fn fuzzing(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 
 /// Compile and link the SELinux modules.
 pub fn selinux_modules(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    if let Some(reason) = groups::root_obstacle() {
-        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("the SELinux modules", reason, 1)));
+    if let Some(skipped) = skipped_without_root("the SELinux modules") {
+        return Ok(skipped);
     }
     vm::policy(run.tree, run.consent, ScenarioBuild::WithAllTests)?;
     Ok(CheckOutcome::PASSED)
@@ -172,8 +171,8 @@ pub fn selinux_modules(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 
 /// Build the Debian tree with programs that this machine may have in older versions only.
 pub fn debian_tools(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    if let Some(reason) = groups::root_obstacle() {
-        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("the Debian tools", reason, 1)));
+    if let Some(skipped) = skipped_without_root("the Debian tools") {
+        return Ok(skipped);
     }
     vm::builder(run.tree, run.consent, ScenarioBuild::WithAllTests)?;
     Ok(CheckOutcome::PASSED)
@@ -181,8 +180,8 @@ pub fn debian_tools(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 
 /// Run scenarios on virtual machines: the run's share.
 pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    if let Some(reason) = groups::root_obstacle() {
-        return Ok(CheckOutcome::skipped(SkippedGroup::unnamed("scenarios on virtual machines", reason, 1)));
+    if let Some(skipped) = skipped_without_root("scenarios on virtual machines") {
+        return Ok(skipped);
     }
     let build = ScenarioBuild::WithAllTests;
     let is_exhaustive = run.extent.is_exhaustive();
@@ -191,6 +190,12 @@ pub fn virtual_machines(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let scenario_run = ScenarioRun { tree: run.tree, runner: run.runner, build, is_exhaustive };
     let result = vm::run_scenarios(&scenario_run, run.consent, &scenarios)?;
     Ok(CheckOutcome { tally: result.tally, skipped: result.skipped })
+}
+
+/// The outcome of a check that needs root, without which it is skipped.
+fn skipped_without_root(subject: &'static str) -> Option<CheckOutcome> {
+    let reason = groups::root_obstacle()?;
+    Some(CheckOutcome::skipped(SkippedGroup::unnamed(subject, reason, 1)))
 }
 
 /// The groups whose tests cannot run on this machine, each with the reason.

@@ -145,9 +145,7 @@ fn build(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild, 
 /// # Errors
 /// A requirement is missing, or a module does not compile or link.
 pub fn policy(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
-    setup::ensure_vm_installed(consent)?;
-    build_program(tree, scenarios)?;
-    invocation::run(&mut command(tree, "policy"))
+    build_alone(tree, consent, scenarios, "policy")
 }
 
 /// Build the Debian tree with registry, skopeo and QEMU; needs root.
@@ -155,9 +153,19 @@ pub fn policy(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBu
 /// # Errors
 /// A requirement is missing, or the packages cannot be had.
 pub fn builder(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioBuild) -> Result<()> {
+    build_alone(tree, consent, scenarios, "builder")
+}
+
+/// Build what needs no executables of this project.
+fn build_alone(
+    tree: &ProjectTree,
+    consent: InstallConsent,
+    scenarios: ScenarioBuild,
+    verb: &str,
+) -> Result<()> {
     setup::ensure_vm_installed(consent)?;
     build_program(tree, scenarios)?;
-    invocation::run(&mut command(tree, "builder"))
+    invocation::run(&mut command(tree, verb))
 }
 
 /// Build the executables for the guests, and the program that builds virtual machines.
