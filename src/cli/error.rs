@@ -20,7 +20,7 @@ use crate::transaction::update::error::UpdateError;
 /// `EX_USAGE`: the command line is wrong.
 const USAGE: u8 = 64;
 /// `EX_TEMPFAIL`: the sysroot or the host lock is busy; the same call may succeed later.
-const TRY_AGAIN: u8 = 75;
+pub(super) const TRY_AGAIN: u8 = 75;
 /// `EX_CONFIG`: the configuration is malformed or refused.
 const CONFIG: u8 = 78;
 

@@ -18,9 +18,11 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand, ValueEnum, ValueHint};
 pub use error::CliError;
 use inspect::version::VersionArgs;
+pub use manual::command_list::GROUPS;
+pub use manual::command_page::{CommandGroup, CommandPage};
 use manual::help;
 use messages::MessageArgs;
 use output::{journal_log, stderr_log, terminal};
@@ -101,10 +103,10 @@ enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct TargetArgs {
     /// Work on a plain directory tree, which has no operating system to change, instead of the running host
-    #[arg(long, value_name = "DIR", conflicts_with = "sysroot")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with = "sysroot")]
     pub(crate) root: Option<PathBuf>,
     /// Work on an OSTree sysroot that is not booted, instead of the running host
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     pub(crate) sysroot: Option<PathBuf>,
 }
 
@@ -166,16 +168,27 @@ pub(crate) enum CommandOutcome {
     Differences,
     /// Printed a plan that cannot be applied.
     Irreconcilable,
+    /// Printed the status of a host that does not get as desired by itself.
+    Unsettled,
+    /// Printed the status of a host that is not as desired yet.
+    UnderWay,
 }
 
 impl From<CommandOutcome> for ExitCode {
     fn from(verdict: CommandOutcome) -> Self {
         match verdict {
             CommandOutcome::Success => Self::SUCCESS,
-            CommandOutcome::Irreconcilable => Self::FAILURE,
+            CommandOutcome::Irreconcilable | CommandOutcome::Unsettled => Self::FAILURE,
+            CommandOutcome::UnderWay => Self::from(error::TRY_AGAIN),
             CommandOutcome::Differences => Self::from(2),
         }
     }
+}
+
+/// Return the command line, from which the manual pages and shell completions are written.
+#[must_use]
+pub fn command_line() -> clap::Command {
+    Cli::command()
 }
 
 /// Parse the process's arguments, run the command and return its exit code.
@@ -217,7 +230,7 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Paths in errors of the host are below the root of the tree.
             let place = place.filter(|_| matches!(error, CliError::Transaction(_))).unwrap_or_default();
-            terminal::say(&format!("error: {place}{}", error.chain()));
+            terminal::error(&format!("{place}{}", error.chain()));
             error.exit_code()
         }
     }

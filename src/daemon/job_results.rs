@@ -102,6 +102,7 @@ impl Daemon {
             if *self.irreconcilable != *facts.origin.irreconcilable_changes {
                 self.irreconcilable = facts.origin.irreconcilable_changes.clone().into();
             }
+            self.update.find(facts.update.clone());
             self.watch_managed(facts, watch);
         }
         if matches!(

@@ -11,6 +11,7 @@ mod image_pins;
 mod job_results;
 pub mod jobs;
 mod kubelet_health;
+mod last_update;
 mod managed_watch;
 mod metrics;
 mod metrics_server;
@@ -28,12 +29,14 @@ use std::time::Duration;
 pub use error::DaemonError;
 use host_watch::{HostEvent, HostWatch};
 use image_pins::ImagePins;
+use jiff::Timestamp;
 use jobs::job_deadline::JobDeadline;
 use jobs::job_queue::{JobKind, JobQueue};
 use jobs::work::WorkJob;
 pub use jobs::work_process::WorkCommand;
 use jobs::work_result::WorkResult;
 use kubelet_health::{HostKubelet, SampleTriggers};
+use last_update::LastUpdate;
 use metrics::DaemonMetrics;
 use signals::DaemonSignals;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -125,6 +128,8 @@ struct Daemon {
     root: Root,
     lifecycle: Lifecycle,
     source: String,
+    /// True if the source is a cluster, which knows the host as a node.
+    has_node: bool,
     jobs: JobQueue,
     trust: TrustSync,
     pins: ImagePins,
@@ -145,6 +150,7 @@ struct Daemon {
     source_error: Option<String>,
     /// The report that was published last.
     reported: Option<DaemonReport>,
+    update: LastUpdate,
 }
 
 impl Daemon {
@@ -162,6 +168,7 @@ impl Daemon {
             samples,
             lifecycle: Lifecycle::default(),
             source: setup.source.clone(),
+            has_node: setup.requests.is_some(),
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
             pins: ImagePins::new(setup.work_command.clone(), pulled),
@@ -176,6 +183,7 @@ impl Daemon {
             inhibited_since: None,
             source_error: None,
             reported: None,
+            update: LastUpdate::default(),
         }
     }
 
@@ -264,9 +272,18 @@ impl Daemon {
     }
 
     fn publish_report(&mut self) {
+        // Without a cluster there is no node, and these phases end at once.
+        if !self.has_node
+            && matches!(self.lifecycle.phase, DaemonPhase::Draining { .. } | DaemonPhase::Uncordoning { .. })
+        {
+            return;
+        }
         let error = self.source_error.as_deref();
-        let report = DaemonReport::of(&self.lifecycle, &self.source, error, std::process::id());
+        let (pid, now) = (std::process::id(), Timestamp::now());
+        let report = DaemonReport::of(&self.lifecycle, &self.source, error, pid, now)
+            .continuing(self.reported.as_ref());
         notify::publish_status(&report);
+        let level = notify::journal_level(&report, self.reported.as_ref());
         // Jobs of pinned images have lines of their own.
         let is_of_pins = self.reported.replace(report.clone()).is_some_and(|before| {
             before.pinned_images != report.pinned_images
@@ -275,7 +292,8 @@ impl Daemon {
         if is_of_pins {
             return;
         }
-        log::info!(
+        log::log!(
+            level,
             MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
             FLAMEHOLDER_PHASE = report.phase.as_str(),
             FLAMEHOLDER_DESIRED = report.desired.as_ref().map_or("", ConfigName::as_str),
@@ -283,7 +301,7 @@ impl Daemon {
             FLAMEHOLDER_REASON = report.reason.as_deref().unwrap_or_default(),
             FLAMEHOLDER_CLASS = report.class.as_deref().unwrap_or_default(),
             FLAMEHOLDER_FAILURES = report.failures;
-            "{}", report.summary()
+            "{}{}", report.summary(), self.update.take_news(&self.lifecycle.phase)
         );
     }
 

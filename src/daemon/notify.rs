@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use log::Level;
 use sd_notify::NotifyState;
 
 use crate::core::daemon::daemon_report::DaemonReport;
@@ -41,9 +42,22 @@ pub(super) fn watchdog_interval() -> Option<Duration> {
 
 /// Publish the phase in systemd's status line and in the status file.
 pub(super) fn publish_status(report: &DaemonReport) {
-    say(&[NotifyState::Status(&report.summary())]);
+    say(&[NotifyState::Status(&report.summary_since())]);
     match Root::open(Path::new("/")) {
         Ok(root) => status_files::DAEMON.publish(&root, report),
         Err(error) => log::warn!("cannot write the daemon's status file: {error}", error = chain(&error)),
+    }
+}
+
+/// Return the priority of the journal entry about a report: an error where the host does not become as desired, or a reboot
+/// failed; a warning where it does not yet.
+pub(super) fn journal_level(report: &DaemonReport, before: Option<&DaemonReport>) -> Level {
+    let was_rebooting =
+        before.is_some_and(|before| ["Rebooting", "ShuttingDown"].contains(&before.phase.as_str()));
+    match report.phase.as_str() {
+        "Blocked" | "RollingBack" => Level::Error,
+        "BackingOff" if was_rebooting => Level::Error,
+        "Drifted" | "BackingOff" => Level::Warn,
+        _ => Level::Info,
     }
 }

@@ -52,7 +52,7 @@ fn assert_drift(host: &Host, expected: &[&str]) {
     let verified = host.run(["flameholder", "verify"]);
     assert_eq!(verified.code, Some(if expected.is_empty() { 0 } else { 2 }), "{verified:?}");
     assert!(expected.iter().all(|path| verified.stdout.contains(path)), "{verified:?}");
-    assert_eq!(verified.stdout.matches("[report]").count(), expected.len(), "{verified:?}");
+    assert_eq!(verified.stdout.matches("  report\n").count(), expected.len(), "{verified:?}");
 }
 
 #[test]

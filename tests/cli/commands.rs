@@ -4,6 +4,7 @@ use std::fs;
 use std::process::Command;
 
 use serde_json::Value;
+use tempfile::TempDir;
 use testbed::executables;
 use testbed::model::document::{file, with_files};
 use testbed::model::run::flameholder;
@@ -58,13 +59,48 @@ fn quiet_command_prints_its_result_and_errors_only() {
     assert!(refused.stderr.starts_with("error: "), "{refused:?}");
 }
 
+/// Arguments of a plan on `tree`, with its config in `folder`.
+fn plan_arguments(tree: &Tree, folder: &TempDir) -> [String; 5] {
+    let path = folder.path().join("config.json");
+    fs::write(&path, with_files("rendered-worker-one", &[file("/etc/a", "a")]).to_string()).unwrap();
+    ["plan", "--root", tree.root().to_str().unwrap(), "--desired", path.to_str().unwrap()].map(str::to_owned)
+}
+
+#[test]
+fn terminal_shows_styles_unless_it_cannot() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let line = plan_arguments(&tree, &folder).join(" ");
+    let line = format!("{} {line}", executables::flameholder().display());
+    for (term, is_coloured) in [("xterm", true), ("dumb", false)] {
+        // script(1) gives the command a terminal.
+        let mut command = Command::new("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
+        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", term);
+        let output = command.output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stdout.windows(4).any(|bytes| bytes == b"\x1b[1m"), is_coloured, "{output:?}");
+    }
+}
+
+#[test]
+fn locale_without_utf_8_gets_ascii() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let arguments = plan_arguments(&tree, &folder);
+    for (locale, title) in [
+        ("C.UTF-8", "Plan: no config → rendered-worker-one  (profile native)\n"),
+        ("C", "Plan: no config -> rendered-worker-one  (profile native)\n"),
+    ] {
+        let output = Command::new(executables::flameholder()).args(&arguments).env("LC_ALL", locale).output();
+        let text = String::from_utf8(output.unwrap().stdout).unwrap();
+        assert!(text.starts_with(title), "{text}");
+        assert_eq!(text.is_ascii(), locale == "C", "{text}");
+    }
+}
+
 #[test]
 fn colours_follow_option_and_environment() {
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
-    let path = folder.path().join("config.json");
-    fs::write(&path, with_files("rendered-worker-one", &[file("/etc/a", "a")]).to_string()).unwrap();
-    let arguments = ["plan", "--root", tree.root().to_str().unwrap(), "--desired", path.to_str().unwrap()]
-        .map(str::to_owned);
+    let arguments = plan_arguments(&tree, &folder);
     for (options, variable, is_coloured) in [
         (&[][..], None, false),
         (&["--color=always"][..], None, true),

@@ -6,6 +6,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use flameholder::core::daemon::{message_catalog, message_ids};
+use flameholder::core::history::HistoryEvent;
 use flameholder::core::plan::first_boot;
 use flameholder::core::values::paths;
 use serde_json::Value;
@@ -47,6 +49,38 @@ fn containerfile_copies_and_enables_every_unit() {
     let sources = copied.filter_map(|line| line.split(' ').next()).filter(|source| !source.contains('*'));
     for source in sources {
         assert!(Path::new(REPOSITORY).join("systemd").join(source).exists(), "systemd/{source}");
+    }
+}
+
+/// Rewrites the catalog if `FLAMEHOLDER_BLESS` is set: after a change of its texts.
+#[test]
+fn message_catalog_explains_every_message_to_journalctl() {
+    let (path, text) = (Path::new(REPOSITORY).join("systemd/flameholder.catalog"), message_catalog::render());
+    if std::env::var_os("FLAMEHOLDER_BLESS").is_some() {
+        fs::write(&path, &text).unwrap();
+    }
+    assert_eq!(
+        fs::read_to_string(&path).unwrap_or_default(),
+        text,
+        "{} is stale; write it with FLAMEHOLDER_BLESS=1",
+        path.display()
+    );
+    let root = tempfile::tempdir().unwrap();
+    let installed = root.path().join(message_catalog::CATALOG.trim_start_matches('/'));
+    fs::create_dir_all(installed.parent().unwrap()).unwrap();
+    fs::create_dir_all(root.path().join("var/lib/systemd/catalog")).unwrap();
+    fs::write(installed, text).unwrap();
+    let journalctl = |arguments: &[&str]| {
+        let output =
+            Command::new("journalctl").arg("--root").arg(root.path()).args(arguments).output().unwrap();
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    journalctl(&["--update-catalog"]);
+    let phases = message_ids::ALL.iter().map(|(_, id)| *id);
+    for id in phases.chain(HistoryEvent::ALL.iter().map(|(.., id)| *id)) {
+        let explained = journalctl(&["--dump-catalog", id]);
+        assert!(explained.contains("\nDefined-By: Flameholder\n"), "{id}: {explained}");
     }
 }
 

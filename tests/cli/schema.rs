@@ -286,7 +286,7 @@ fn a_sysroot_before_and_after_and_damaged() {
 /// Document of each kind with as many members as possible.
 fn good(name: &str) -> Value {
     let generation = json!({"generation": "0".repeat(32), "config": "c", "configHash": format!("sha256:{:064}", 1),
-        "recordMatches": true, "atFinalization": false, "unsupported": ["a reason"], "deferred": [],
+        "recordMatches": true, "atFinalization": false, "applied": "2026-11-23T09:12:00Z", "confirmed": null, "unsupported": ["a reason"], "deferred": [],
         "signature": {"rule": "default", "demand": "nothing", "keyFiles": [{"path": "/etc/pki/os.pub", "digest": format!("sha256:{:064}", 1)}], "enforcement": "notNeeded"}});
     match name {
         "plan" => json!({
@@ -329,8 +329,10 @@ fn good(name: &str) -> Value {
                 "policy": "repair", "counts": true, "obstacle": "a directory is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label", "difference": null}],
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
-        "status" => json!({"schema": 1, "generation": generation, "deployments": [{
-            "next": true, "booted": false, "staged": false, "locked": false, "pinned": false, "stateroot": "fedora-coreos",
+        "status" => json!({"schema": 1, "generation": generation,
+            "condition": {"name": "Blocked", "outcome": "failed", "since": "2026-11-23T09:14:00Z", "reason": "a reason", "remedy": "flameholder retry"},
+            "daemonRunning": true, "deployments": [{
+            "next": true, "booted": false, "staged": false, "locked": false, "rollback": true, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],
             "transaction": {"current": null, "target": "1".repeat(32), "state": "prepared",
@@ -340,7 +342,7 @@ fn good(name: &str) -> Value {
             "blocked": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]},
-            "daemon": {"pid": 1, "source": "kube", "phase": "BackingOff", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null, "trustError": null,
+            "daemon": {"pid": 1, "source": "kube", "phase": "BackingOff", "since": "2026-11-23T09:14:00Z", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null, "trustError": null,
                 "pinnedImages": {"images": 2, "present": 1, "failed": 1, "isPinned": false, "failure": "a reason",
                     "sets": [{"name": "s", "generation": 1, "isPinned": false, "failure": "a reason"}]}},
             "bootCheck": {"generation": null, "phase": "checking",

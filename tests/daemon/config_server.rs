@@ -79,7 +79,7 @@ fn fault_of_the_server_is_reported_and_the_last_config_stays() {
         (ServerAnswer::Truncated, "is incomplete"),
     ] {
         server.with(|state| state.answer = answer);
-        let warning = agent.wait_for_line("warn: ");
+        let warning = agent.wait_for_line("warning: ");
         assert!(warning.contains(mentions) && warning.contains(&server.url(PATH)), "{warning}");
         // The line that follows the report.
         agent.wait_for_line("Done");
@@ -91,7 +91,7 @@ fn fault_of_the_server_is_reported_and_the_last_config_stays() {
         state.answer = ServerAnswer::Document;
         state.document = b"{\"kind\": \"MachineConfig\"}".to_vec();
     });
-    let warning = agent.wait_for_line("warn: ");
+    let warning = agent.wait_for_line("warning: ");
     assert!(warning.contains(&server.url(PATH)), "{warning}");
     serve(&server, "two");
     agent.wait_for_line("Done rendered-two");
@@ -109,14 +109,14 @@ fn renewed_ca_and_token_are_used_with_the_next_request() {
     let mut agent = Agent::start(&host, &[&arguments[..], &["--token-file", "/run/media/token"]].concat());
     agent.wait_for_line("Done rendered-one");
     server.with(|state| state.token = Some("second".to_owned()));
-    let warning = agent.wait_for_line("warn: ");
+    let warning = agent.wait_for_line("warning: ");
     assert!(warning.contains("it wants other credentials"), "{warning}");
     fs::write(&token, "second").unwrap();
     serve(&server, "two");
     agent.wait_for_line("Done rendered-two");
     let old = fs::read(authority.ca()).unwrap();
     authority.renew();
-    let warning = agent.wait_for_line("warn: ");
+    let warning = agent.wait_for_line("warning: ");
     assert!(warning.contains("is from a CA that is not trusted here"), "{warning}");
     fs::write(authority.ca(), old).unwrap();
     serve(&server, "three");

@@ -55,18 +55,35 @@ fn staged_update_reaches_done_after_a_reboot() {
     agent.wait_for_line("ShuttingDown rendered-one");
     assert_eq!(
         agent.phases(),
-        ["Observing", "Fetching", "Preparing", "Draining", "Unlocking", "Rebooting", "ShuttingDown"],
+        ["Observing", "Fetching", "Preparing", "Unlocking", "Rebooting", "ShuttingDown"],
     );
     assert!(agent.logind.calls().iter().any(|call| call.starts_with("Reboot")), "{:?}", agent.logind.calls());
     drop(agent);
     host.reboot();
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_line("Done rendered-one");
-    assert_eq!(agent.phases(), ["Observing", "Verifying", "Uncordoning", "Done"]);
+    let done = agent.wait_for_line("Done rendered-one");
+    assert!(done.contains(" (changed /etc/app/a.conf, ") && done.contains(", CheckingBoot "), "{done}");
+    assert_eq!(agent.phases(), ["Observing", "Verifying", "Done"]);
     assert_config(&host, "one", "two");
     assert_eq!(daemon_report(&host)["phase"], "Done");
     agent.signal(Signal::SIGTERM);
     assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
+fn waiting_for_a_state_ends_with_it_or_with_the_time() {
+    let host = Host::install(Os::new(1));
+    let mut agent = start_on_live_config(&host);
+    let wait = |state: &str, timeout: &str| {
+        host.run(["flameholder", "status", "--wait", state, "--timeout", timeout]).code
+    };
+    assert_eq!(wait("done", "1m"), Some(0));
+    assert_eq!(wait("Staged", "1s"), Some(75));
+    host.write_etc("nmstate/openshift/app.yml", "changed");
+    let drifted = agent.wait_for_line("Drifted rendered-one");
+    assert!(drifted.starts_with("warning: "), "{drifted}");
+    assert_eq!(wait("Drifted", "1m"), Some(0));
+    assert_eq!(host.run(["flameholder", "status", "--exit-code"]).code, Some(1));
 }
 
 #[test]
@@ -85,9 +102,9 @@ fn watched_status_shows_each_phase() {
     wait_for("rendered-one");
     let mut agent = Agent::start(&host, &SOURCE);
     agent.wait_for_line("Done rendered-one");
-    wait_for(": Done rendered-one");
+    wait_for(" Done since ");
     host.write_etc("nmstate/openshift/app.yml", "changed");
-    wait_for(": Drifted rendered-one");
+    wait_for(" Drifted since ");
     agent.signal(Signal::SIGTERM);
     assert_eq!(agent.end(), Some(0));
     // Nothing else changes on the host than the report.
@@ -95,7 +112,7 @@ fn watched_status_shows_each_phase() {
     let text = fs::read_to_string(&report).unwrap().replace("Stopping", "Draining");
     fs::write(&new, text).unwrap();
     fs::rename(&new, &report).unwrap();
-    wait_for(": Draining rendered-one");
+    wait_for("in the phase Draining rendered-one");
     fs::remove_dir_all(report.parent().unwrap()).unwrap();
     apply_live_config(&host, "two");
     wait_for("rendered-two");
@@ -166,7 +183,7 @@ fn config_that_other_users_can_change_is_refused_until_it_belongs_to_root() {
     // A directory that a group can write.
     set_mode("media", 0o775);
     set_desired_config(&host, live_config("two").json());
-    let warning = agent.wait_for_line("warn: the source is not trusted");
+    let warning = agent.wait_for_line("warning: the source is not trusted");
     let remedy = "/run/media has mode 0775: users other than root can change it; run `chmod go-w /run/media`";
     assert!(warning.contains(remedy), "{warning}");
     set_mode("media", 0o755);
@@ -177,7 +194,7 @@ fn config_that_other_users_can_change_is_refused_until_it_belongs_to_root() {
     chown(&other, Some(1000), None).unwrap();
     symlink("other.json", host.path("media/.new")).unwrap();
     fs::rename(host.path("media/.new"), host.path("media/desired.json")).unwrap();
-    let warning = agent.wait_for_line("warn: the source is not trusted");
+    let warning = agent.wait_for_line("warning: the source is not trusted");
     assert!(warning.contains("/run/media/other.json belongs to user 1000"), "{warning}");
     assert_eq!(daemon_report(&host)["current"], "rendered-two");
     // Replaced by root.

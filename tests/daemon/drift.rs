@@ -47,11 +47,12 @@ fn repaired_unit_is_read_again_by_systemd() {
     let systemd = agent.start_systemd(Script::default());
     agent.wait_for_line("Done rendered-one");
     host.write_etc("app/a.conf", "other");
-    agent
-        .wait_for_line("warn: repaired: /etc/app/a.conf has other content (expected 3 bytes, found 5 bytes)");
+    agent.wait_for_line(
+        "warning: repaired: /etc/app/a.conf has other content (expected 3 bytes, found 5 bytes)",
+    );
     assert!(systemd.calls().is_empty(), "no unit was repaired: {:?}", systemd.calls());
     host.write_etc(UNIT, "[Service]\nExecStart=/bin/false\n");
-    agent.wait_for_line("warn: repaired: /etc/systemd/system/app-one.service has other content");
+    agent.wait_for_line("warning: repaired: /etc/systemd/system/app-one.service has other content");
     agent.wait_for_line("Done rendered-one");
     assert_eq!(systemd.calls(), ["Reload"]);
     let text = host.read_etc(UNIT).unwrap();
@@ -80,13 +81,14 @@ fn path_that_is_changed_after_each_repair_is_left_after_the_fifth() {
         host.write_etc(&fought_over, "other");
         // Verifications become rare where only the same paths change.
         host.write_etc(&format!("{FOLDER}/{round}.yml"), "other");
-        agent.wait_for_line("warn: repaired: /etc/nmstate/openshift/0.yml has other content");
+        agent.wait_for_line("warning: repaired: /etc/nmstate/openshift/0.yml has other content");
         agent.wait_for_line("Done rendered-one");
     }
     host.write_etc(&fought_over, "again");
     host.write_etc(&format!("{FOLDER}/1.yml"), "other");
-    agent.wait_for_line("warn: repaired: /etc/nmstate/openshift/1.yml");
-    let refused = agent.wait_for_line("warn: not repaired: /etc/nmstate/openshift/0.yml has other content");
+    agent.wait_for_line("warning: repaired: /etc/nmstate/openshift/1.yml");
+    let refused =
+        agent.wait_for_line("warning: not repaired: /etc/nmstate/openshift/0.yml has other content");
     assert!(refused.contains("repaired five times within an hour"), "{refused}");
     agent.wait_for_line("Drifted rendered-one");
     let reason = daemon_report(&host)["reason"].as_str().unwrap().to_owned();
@@ -104,7 +106,7 @@ fn path_that_is_changed_after_each_repair_is_left_after_the_fifth() {
 #[test]
 fn update_that_becomes_desired_before_the_repair_repairs_first() {
     let (host, mut agent) = start_on_drifted_host("two");
-    agent.wait_for_line("warn: repaired: /etc/app/a.conf");
+    agent.wait_for_line("warning: repaired: /etc/app/a.conf");
     agent.wait_for_line("ShuttingDown rendered-two");
     assert_eq!(repairs(&host).len(), 1);
 }
@@ -112,7 +114,7 @@ fn update_that_becomes_desired_before_the_repair_repairs_first() {
 #[test]
 fn drift_while_the_daemon_was_down_is_repaired_at_its_start() {
     let (host, mut agent) = start_on_drifted_host("one");
-    agent.wait_for_line("warn: repaired: /etc/app/a.conf");
+    agent.wait_for_line("warning: repaired: /etc/app/a.conf");
     agent.wait_for_line("Done rendered-one");
     host.assert_no_drift();
 }

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `ignition` and `bench`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `ignition`, `man` and `bench`.
 //!
 //! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other
 //! requirements.
@@ -68,6 +68,8 @@ enum ProjectCommand {
         #[arg(long, value_name = "URL")]
         from: String,
     },
+    /// Write the manual pages and shell completions from the command line.
+    Man,
     /// Call the parsers of outside input with generated inputs.
     Fuzz(FuzzArgs),
     /// Measure the release executable, each figure beside a baseline of the same run.
@@ -136,6 +138,10 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         ProjectCommand::Fuzz(args) => fuzz::run(&tree, consent, &args),
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
         ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
+        ProjectCommand::Man => {
+            invocation::run(&mut tree.cargo(&["run", "--quiet", "--package", "manual"]))?;
+            Ok(ExitCode::SUCCESS)
+        }
         ProjectCommand::Bench { options } => bench(&tree, &options).map(|()| ExitCode::SUCCESS),
     }
 }

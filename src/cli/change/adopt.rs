@@ -130,6 +130,7 @@ fn start_daemon() {
 
 fn text(adopted: &AdoptOutcome, is_shipped: bool) -> String {
     let AdoptOutcome { config, generation, was_ours, repaired, units_gave_way, .. } = adopted;
+    let generation = generation.shown();
     let mut text = if *was_ours {
         format!("{config} is managed by flameholder already (generation {generation})\n")
     } else {

@@ -110,9 +110,9 @@ fn apply_to_tree(path: &Path, desired: &DecodedConfig, args: &ApplyArgs) -> Resu
 fn summary_of_tree(applied: &TreeUpdate, desired: &DecodedConfig) -> String {
     let name = &desired.object.name;
     let mut text = if applied.changed {
-        format!("applied {name} as generation {}\n", applied.generation)
+        format!("applied {name} as generation {}\n", applied.generation.shown())
     } else {
-        format!("nothing to do: {name} is applied already (generation {})\n", applied.generation)
+        format!("nothing to do: {name} is applied already (generation {})\n", applied.generation.shown())
     };
     if applied.changed {
         text.push_str(&restored(&applied.plan, true));
@@ -144,7 +144,7 @@ fn apply_to_sysroot(
 }
 
 fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig) -> String {
-    let (name, generation) = (&desired.object.name, &generated.generation);
+    let (name, generation) = (&desired.object.name, generated.generation.shown());
     let mut text = match &generated.deployment {
         Some(deployment) => {
             format!("applied {name} as generation {generation}\ndeployment {} boots next\n", deployment.id)

@@ -40,38 +40,40 @@ fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
     let recovered = interrupted::recover(&locked)?;
     let text = match pending_deployment::recover_pending(&locked, &mut session::open_running)? {
         PendingRecovery::Nothing => "nothing is pending\n".to_owned(),
-        PendingRecovery::AwaitsReboot(pending) => format!("generation {} is staged\n", pending.generation()),
+        PendingRecovery::AwaitsReboot(pending) => {
+            format!("generation {} is staged\n", pending.generation().shown())
+        }
         PendingRecovery::AwaitsFullReboot(pending) => format!(
             "generation {} is finalized and boots with the next full reboot: systemctl reboot\n",
-            pending.generation()
+            pending.generation().shown()
         ),
         PendingRecovery::Unconfirmed(pending) => format!(
             "generation {} is booted and unconfirmed; its boot check (`flameholder-confirm-boot.service`) confirms it or rolls it back\n",
-            pending.generation()
+            pending.generation().shown()
         ),
         PendingRecovery::RollingBack(pending, reason) => format!(
             "generation {} is rejected: {reason}; the reboot that rolls it back is outstanding: reboot the host\n",
-            pending.generation()
+            pending.generation().shown()
         ),
         PendingRecovery::RolledBack(pending, reason) => {
             format!(
                 "generation {} is blocked: {reason}; `flameholder retry` releases it\n",
-                pending.generation()
+                pending.generation().shown()
             )
         }
         PendingRecovery::Restaged(pending, failure) => format!(
             "generation {} did not boot: {}\nit is staged again; apply the same config to boot it\n",
-            pending.generation(),
+            pending.generation().shown(),
             failure.reason
         ),
         PendingRecovery::Superseded(pending) => format!(
             "pending generation {} is dropped: the deployment that it was staged on is not booted\n",
-            pending.generation()
+            pending.generation().shown()
         ),
         PendingRecovery::Discarded(pending) => {
             format!(
                 "pending generation {} is dropped: its staged deployment was discarded by another program\n",
-                pending.generation()
+                pending.generation().shown()
             )
         }
     };
@@ -84,7 +86,10 @@ fn summary(recovered: &RecoveryOutcome) -> String {
         RecoveryOutcome::Nothing => "no change was interrupted\n".to_owned(),
         RecoveryOutcome::CleanedUp => "temporary files of an interrupted change are removed\n".to_owned(),
         RecoveryOutcome::Undone { target } => {
-            let to = target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
+            let to = target
+                .as_ref()
+                .map(|target| format!(" to generation {}", target.shown()))
+                .unwrap_or_default();
             format!("the interrupted change{to} is undone: every managed file is as before\n")
         }
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::change::apply::SwitchArgs;
 use crate::cli::change::running_host;
@@ -15,7 +15,7 @@ use crate::transaction::update::sysroot;
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// Work on an OSTree sysroot that is not booted, instead of the running host
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     sysroot: Option<PathBuf>,
     #[command(flatten)]
     switch: SwitchArgs,

@@ -65,13 +65,13 @@ pub(crate) fn apply(
             let is_unconfirmed = pending::load(locked.as_root())
                 .is_ok_and(|pending| pending.is_some_and(|pending| *pending.generation() == generation));
             let so_far = if is_unconfirmed { "; its boot check has not passed yet" } else { "" };
-            let applied = format!("{name} is applied already (generation {generation}{so_far})");
+            let applied = format!("{name} is applied already (generation {}{so_far})", generation.shown());
             print_text(&format!("nothing to do: {applied}\n"))?;
             Ok(CommandOutcome::Success)
         }
         RemainingWork::Live(update) => {
             let AppliedUpdate { plan, generation } = update.apply(&SystemdServices::system(), &locked)?;
-            let text = format!("applied {name} as generation {generation}; no reboot is needed\n");
+            let text = format!("applied {name} as generation {}; no reboot is needed\n", generation.shown());
             print_text(&(text + &restored(&plan, true) + &unapplied(&plan)))?;
             Ok(CommandOutcome::Success)
         }
@@ -173,7 +173,7 @@ fn switch_to(
 }
 
 fn staged(pending: &PendingGeneration, name: &ConfigName) -> String {
-    let (generation, id) = (pending.generation(), pending.staged.deployment.id());
+    let (generation, id) = (pending.generation().shown(), pending.staged.deployment.id());
     format!("staged {name} as generation {generation}\ndeployment {id}\n")
 }
 

@@ -31,7 +31,7 @@ pub(crate) fn run(args: &UnstageArgs) -> Result<CommandOutcome, CliError> {
     let text = match discard_staged(&mut *session, &host.lock()?, args.force) {
         Ok(UnstageResult::Nothing) => "no deployment is staged\n".to_owned(),
         Ok(UnstageResult::Generation(pending)) => {
-            let (config, generation) = (&pending.staged.record.config, pending.generation());
+            let (config, generation) = (&pending.staged.record.config, pending.generation().shown());
             format!("discarded {config}, staged as generation {generation}\n")
         }
         Ok(UnstageResult::Other(deployment)) => format!("discarded the staged deployment {deployment}\n"),

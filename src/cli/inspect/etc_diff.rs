@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::input::print_json;
-use crate::cli::inspect::status_text::short_commit;
+use crate::cli::inspect::deployment_text::short_commit;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, session};
@@ -21,7 +21,7 @@ use crate::transaction::plan::etc_merge::EtcDiff;
 #[derive(Debug, Args)]
 pub(crate) struct EtcDiffArgs {
     /// Read an OSTree sysroot that is not booted, instead of the running host
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     sysroot: Option<PathBuf>,
     /// Deployment to merge with, by the first digits of its commit; default: the staged or pending one, or
     /// else the booted one, which shows local changes alone

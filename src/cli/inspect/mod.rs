@@ -2,12 +2,16 @@
 //! changes a tree.
 
 mod contents;
+mod deployment_text;
 pub(crate) mod etc_diff;
 pub(crate) mod history;
 pub(crate) mod plan;
-pub(crate) mod plan_text;
+mod plan_changes;
+mod plan_text;
 pub(crate) mod render;
 pub(crate) mod status;
 mod status_text;
+mod status_watch;
 pub(crate) mod verify;
+mod verify_text;
 pub(crate) mod version;

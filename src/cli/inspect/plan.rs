@@ -7,7 +7,7 @@ use clap::Args;
 use crate::cli::input::{load_applied_configuration, load_configuration, load_document, print_json};
 use crate::cli::inspect::contents::ContentArgs;
 use crate::cli::inspect::plan_text;
-use crate::cli::inspect::plan_text::PlanAudience;
+use crate::cli::inspect::plan_text::{PlanAudience, PlanDetail};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::print_styled;
 use crate::cli::server_access::ServerAccessArgs;
@@ -61,12 +61,39 @@ pub(crate) struct PlanArgs {
     /// Exit with 2 if `apply` would change the disk, drift that it undoes included
     #[arg(long)]
     exit_code: bool,
+    /// Show the verdict and counts, and no paths
+    #[arg(long, conflicts_with_all = ["diff", "show_contents"])]
+    summary: bool,
+    /// Show also at which lines contents change; with --show-contents, the lines
+    #[arg(long)]
+    diff: bool,
     #[command(flatten)]
     contents: ContentArgs,
 }
 
+impl PlanArgs {
+    fn detail(&self) -> Result<PlanDetail, CliError> {
+        Ok(match (self.contents.are_shown()?, self.diff, self.summary) {
+            (true, ..) => PlanDetail::Contents,
+            (false, true, _) => PlanDetail::LineNumbers,
+            (false, false, true) => PlanDetail::Summary,
+            (false, false, false) => PlanDetail::Paths,
+        })
+    }
+
+    /// Return the command that applies the plan; `None` where it would read another document or compare with another
+    /// config.
+    fn apply_command(&self) -> Option<String> {
+        let is_other = self.desired == Path::new("-") || self.current.is_some();
+        let image = self.os_image.as_ref().map(|image| format!(" --os-image {image}")).unwrap_or_default();
+        let profile = if self.profile == ProfileName::Mcd { " --profile mcd" } else { "" };
+        let (target, desired) = (self.place.as_option(), self.desired.display());
+        (!is_other).then(|| format!("flameholder apply{target} --desired {desired}{image}{profile}"))
+    }
+}
+
 pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
-    let show_contents = args.contents.are_shown()?;
+    let detail = args.detail()?;
     let desired = load_configuration(&args.desired, &args.access)?;
     let asked = args.current.as_deref().map(load_applied_configuration).transpose()?;
     let policy = load_policy(args)?;
@@ -89,8 +116,8 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
         OutputFormat::Json => print_json(&PlanDocument::of(&plan, is_hypothetical))?,
         OutputFormat::Text => {
             let before = current.as_ref().map(|configuration| &configuration.host);
-            let audience = PlanAudience { show_contents, is_hypothetical };
-            print_styled(&plan_text::render(&plan, before, &desired.host, audience))?;
+            let audience = PlanAudience { detail, is_hypothetical, apply: args.apply_command() };
+            print_styled(&plan_text::render(&plan, before, &desired.host, &audience))?;
         }
     }
     Ok(if !plan.obstacles().is_empty() {

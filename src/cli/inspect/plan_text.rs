@@ -1,35 +1,45 @@
-//! Text form of a plan: changes, contents, disruption with its reasons, obstacles, drift and the merge of
-//! `/etc`.
-
-use std::collections::BTreeMap;
+//! Text form of a plan: the verdict first, then the changes by effect, what becomes of local changes, and one last line
+//! for `grep`.
 
 use crate::cli::inspect::etc_diff;
+use crate::cli::inspect::plan_changes::{ChangeCount, ChangeRow, ChangeSections, RowSign};
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::text_diff;
-use crate::cli::output::text_diff::ContentChange;
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed_files::unit_path;
-use crate::core::config::policy::DisruptionAction;
-use crate::core::etc_merge::{LostChange, display_path};
-use crate::core::plan::diff::ChangedItem;
+use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
+use crate::core::etc_merge::display_path;
 use crate::core::plan::drift::Drift;
-use crate::core::plan::steps::disk_effect::DiskEffect;
-use crate::core::plan::{MergeImage, Plan, PreflightCheck};
+use crate::core::plan::{MergeImage, Plan};
 use crate::core::values::identifiers::ConfigName;
-use crate::core::values::image::redact_credentials;
-use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::ChangeKind;
 
 /// Reasons listed per action; further ones are counted.
-const LISTED_REASONS: usize = 8;
+const LISTED_REASONS: usize = 3;
+/// Column in which values start, behind their labels.
+const VALUES: usize = 20;
+/// Longest name of a path that others are aligned with.
+const LONGEST_ALIGNED: usize = 44;
+
+/// Extent of a plan's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum PlanDetail {
+    /// Verdict and counts.
+    Summary,
+    /// Also each path.
+    Paths,
+    /// Also the line numbers of changes in contents.
+    LineNumbers,
+    /// Also contents that differ.
+    Contents,
+}
 
 /// Reader of a plan's text.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(crate) struct PlanAudience {
-    /// True if contents that differ are shown.
-    pub(crate) show_contents: bool,
+    pub(crate) detail: PlanDetail,
     /// True if no running host applies the plan: nothing is drained or rebooted.
     pub(crate) is_hypothetical: bool,
+    /// Command that applies the plan; `None` where the desired config cannot be read again.
+    pub(crate) apply: Option<String>,
 }
 
 /// Render the plan from `current` to `desired`.
@@ -37,153 +47,100 @@ pub(crate) fn render(
     plan: &Plan,
     current: Option<&HostConfig>,
     desired: &HostConfig,
-    audience: PlanAudience,
+    audience: &PlanAudience,
 ) -> StyledText {
     let contents = text_diff::content_changes(&plan.diff, current, desired);
-    let mut page = Page { text: StyledText::default() };
+    let sections = ChangeSections::of(plan, &contents, desired);
+    let mut page = Page { text: StyledText::default(), detail: audience.detail };
     page.head(plan);
-    page.changes(plan, &contents);
-    if audience.show_contents && !contents.is_empty() {
-        page.heading("Contents");
+    page.obstacles(plan);
+    page.verdict(plan, audience.is_hypothetical);
+    page.text.push("\n");
+    for (label, rows) in sections.rows {
+        page.section(label, &ChangeCount::of(&rows).to_string(), &rows);
+    }
+    for (label, rows) in sections.values {
+        page.values(label, &rows);
+    }
+    if !sections.count.is_any() {
+        page.row("changes", "none");
+    }
+    page.drift(plan);
+    page.etc(plan);
+    page.list("not supported", "", &plan.unsupported);
+    page.list("deferred", ", put in place when the generation is activated", &plan.deferred);
+    page.list("warnings", "", &plan.warnings);
+    page.checks(plan);
+    if audience.detail >= PlanDetail::LineNumbers && !contents.is_empty() {
+        page.text.push("\n").push_as(TextRole::Heading, "Contents").push("\n");
         for (path, change) in &contents {
-            change.write(path, &mut page.text);
+            change.write(path, audience.detail == PlanDetail::Contents, &mut page.text);
         }
     }
-    page.disruption(plan, audience.is_hypothetical);
-    page.obstacles(plan);
-    page.tree(plan);
-    page.etc(plan);
-    page.list("Not supported here", &plan.unsupported);
-    page.list("Put in place at activation", &plan.deferred);
-    page.list("Warnings", &plan.warnings);
+    page.last_line(plan, sections.count, audience);
     page.text
 }
 
 struct Page {
     text: StyledText,
+    detail: PlanDetail,
 }
 
 impl Page {
-    fn heading(&mut self, heading: &str) {
-        self.text.push("\n").push_as(TextRole::Heading, heading).push("\n");
+    /// Add a label and its value.
+    fn row(&mut self, label: &str, value: &str) {
+        self.text.push(format!("  {label:<width$}{value}\n", width = VALUES - 2));
     }
 
-    fn line(&mut self, line: &str) {
-        self.text.push(format!("  {line}\n"));
+    /// Add a label with a count, and below it the items, which a summary leaves out.
+    fn section(&mut self, label: &str, count: &str, rows: &[ChangeRow]) {
+        if rows.is_empty() {
+            return;
+        }
+        self.row(label, count);
+        if self.detail == PlanDetail::Summary {
+            return;
+        }
+        let lengths = rows.iter().filter(|row| !row.note.is_empty()).map(|row| row.name.chars().count());
+        let width = lengths.max().unwrap_or_default().min(LONGEST_ALIGNED);
+        for ChangeRow { sign, name, note } in rows {
+            let (role, sign) = sign.styled();
+            self.text.push("    ").push_as(role, sign);
+            if note.is_empty() {
+                self.text.push(format!(" {name}\n"));
+            } else {
+                self.text.push(format!(" {name:<width$}  ")).push_as(TextRole::Faint, note).push("\n");
+            }
+        }
     }
 
-    fn faint(&mut self, line: &str) {
-        self.text.push("    ").push_as(TextRole::Faint, line).push("\n");
+    /// Add a label, and values that come and go beside it.
+    fn values(&mut self, label: &str, rows: &[(RowSign, String)]) {
+        for (index, (sign, value)) in rows.iter().enumerate() {
+            let label = if index == 0 { label } else { "" };
+            let (role, sign) = sign.styled();
+            self.text.push(format!("  {label:<width$}", width = VALUES - 2));
+            self.text.push_as(role, format!("{sign} {value}")).push("\n");
+        }
     }
 
-    fn list(&mut self, heading: &str, items: &[String]) {
-        if !items.is_empty() {
-            self.heading(heading);
+    /// Add a label with the number of items, and the items.
+    fn list(&mut self, label: &str, about: &str, items: &[String]) {
+        if items.is_empty() {
+            return;
+        }
+        self.row(label, &format!("{}{about}", items.len()));
+        if self.detail > PlanDetail::Summary {
             for item in items {
-                self.line(item);
+                self.text.push(format!("    {item}\n"));
             }
         }
     }
 
     fn head(&mut self, plan: &Plan) {
-        let from = plan.current.as_ref().map_or("no recorded config", ConfigName::as_str);
-        let title = format!("Plan for {}", plan.desired);
-        self.text.push_as(TextRole::Heading, title);
-        self.text.push(format!("\n  from {from}, profile {}\n", plan.profile.as_str()));
-    }
-
-    fn changes(&mut self, plan: &Plan, contents: &BTreeMap<ManagedPath, ContentChange>) {
-        self.heading("Changes");
-        if !plan.has_differences() {
-            return self.line("none");
-        }
-        let diff = &plan.diff;
-        for (what, section) in
-            [("directory", &diff.directories), ("file", &diff.files), ("link", &diff.links)]
-        {
-            for (path, changed) in section {
-                let on_disk = plan.tree.as_ref().and_then(|tree| tree.effect_on(path));
-                self.change(what, path.as_str(), changed, contents.get(path), on_disk);
-            }
-        }
-        for (name, changed) in &diff.units {
-            self.change("unit", name, changed, contents.get(&unit_path(name)), None);
-        }
-        self.os(plan);
-        for (changed, what) in [
-            (diff.ssh_keys, "authorized keys of core"),
-            (diff.password, "password hash of core"),
-            (diff.fips, "FIPS mode"),
-        ] {
-            if changed {
-                self.text.push("  ").push_as(TextRole::Changed, "~").push(format!(" {what}\n"));
-            }
-        }
-    }
-
-    fn change(
-        &mut self,
-        what: &str,
-        name: &str,
-        changed: &ChangedItem,
-        contents: Option<&ContentChange>,
-        on_disk: Option<DiskEffect>,
-    ) {
-        let ((role, sign), note) = match on_disk {
-            Some(DiskEffect::Unchanged) => ((TextRole::Faint, "="), "; already so on the disk"),
-            Some(DiskEffect::ReplacesLocal) => (
-                etc_diff::sign(ChangeKind::Modify),
-                "; replaces a local file, which is kept and returns when the path is no longer managed",
-            ),
-            _ => (etc_diff::sign(changed.change), ""),
-        };
-        let sizes = contents.map(|contents| format!(" ({})", contents.summary())).unwrap_or_default();
-        self.text.push("  ").push_as(role, sign).push(format!(" {what} {name}  "));
-        self.text.push_as(TextRole::Faint, changed.reasons.join(", ") + &sizes + note).push("\n");
-    }
-
-    fn os(&mut self, plan: &Plan) {
-        let (diff, from, to) = (&plan.diff, &plan.current_os, &plan.desired_os);
-        let none = || "none".to_owned();
-        let joined = |items: &[String]| if items.is_empty() { none() } else { items.join(" ") };
-        let arguments = |os: &crate::core::config::host_config::OsSpec| {
-            if os.kernel_arguments.is_empty() { none() } else { os.kernel_arguments.to_string() }
-        };
-        let image = |image: &Option<String>| image.as_deref().map_or_else(none, redact_credentials);
-        let rows = [
-            (diff.os_image, "OS image", image(&from.image), image(&to.image)),
-            (diff.kernel_arguments, "kernel arguments", arguments(from), arguments(to)),
-            (
-                diff.kernel_type,
-                "kernel type",
-                from.kernel_type.as_str().into(),
-                to.kernel_type.as_str().into(),
-            ),
-            (diff.extensions, "extensions", joined(&from.extensions), joined(&to.extensions)),
-        ];
-        for (_, what, from, to) in rows.into_iter().filter(|(changed, ..)| *changed) {
-            self.text.push("  ").push_as(TextRole::Changed, "~").push(format!(" {what}\n"));
-            self.text.push("      from ").push_as(TextRole::Removed, from).push("\n");
-            self.text.push("      to   ").push_as(TextRole::Added, to).push("\n");
-        }
-    }
-
-    fn disruption(&mut self, plan: &Plan, is_hypothetical: bool) {
-        self.heading(if is_hypothetical { "Disruption: none here; on a running host" } else { "Disruption" });
-        if plan.disruption.drain {
-            self.line("the node is drained first");
-        }
-        let drain = DisruptionAction::Drain;
-        for required in plan.disruption.actions.iter().filter(|required| required.action != drain) {
-            self.line(&required.action.to_string());
-            for because in required.because.iter().take(LISTED_REASONS) {
-                self.faint(&format!("because {because}"));
-            }
-            let more = required.because.len().saturating_sub(LISTED_REASONS);
-            if more > 0 {
-                self.faint(&format!("and for {more} more reasons"));
-            }
-        }
+        let from = plan.current.as_ref().map_or("no config", ConfigName::as_str);
+        self.text.push_as(TextRole::Heading, format!("Plan: {from} → {}", plan.desired));
+        self.text.push(format!("  (profile {})\n\n", plan.profile.as_str()));
     }
 
     fn obstacles(&mut self, plan: &Plan) {
@@ -191,46 +148,151 @@ impl Page {
         if obstacles.is_empty() {
             return;
         }
-        self.text.push("\n").push_as(TextRole::Alarm, "This cannot be applied").push("\n");
+        self.text.push("  ").push_as(TextRole::Alarm, "This cannot be applied:").push("\n");
         for obstacle in &obstacles {
-            self.line(obstacle);
+            self.text.push(format!("    {obstacle}\n"));
         }
+        self.text.push("\n");
+    }
+
+    /// Say what applying the plan disturbs.
+    fn verdict(&mut self, plan: &Plan, is_hypothetical: bool) {
+        if is_hypothetical {
+            self.row("here", "nothing is drained, restarted or rebooted; on a running host:");
+        }
+        let reboots = plan.disruption.reboots();
+        self.row("reboot", yes_or_no(reboots));
+        let (reboot, services): (Vec<_>, Vec<_>) = plan
+            .disruption
+            .actions
+            .iter()
+            .filter(|required| !matches!(required.action, DisruptionAction::None | DisruptionAction::Drain))
+            .partition(|required| required.action == DisruptionAction::Reboot);
+        for required in reboot {
+            self.reasons(&required.because);
+        }
+        self.row("drain", yes_or_no(plan.disruption.drain));
+        for (index, required) in services.iter().enumerate() {
+            let label = if index == 0 { "services" } else { "" };
+            self.row(label, &service_action(&required.action));
+            self.reasons(&required.because);
+        }
+        if services.is_empty() && !reboots {
+            self.row("services", "none");
+        }
+    }
+
+    fn reasons(&mut self, because: &[String]) {
+        let mut faint = |line: String| {
+            self.text.push(" ".repeat(VALUES + 2)).push_as(TextRole::Faint, line).push("\n");
+        };
+        because.iter().take(LISTED_REASONS).for_each(|because| faint(format!("because {because}")));
+        let more = because.len().saturating_sub(LISTED_REASONS);
+        if more > 0 {
+            faint(format!("and for {}; -o json names them", counted(more, "more reason")));
+        }
+    }
+
+    /// Tell what becomes of local changes in a tree.
+    fn drift(&mut self, plan: &Plan) {
+        let Some(tree) = &plan.tree else { return };
+        let rows = |drift: &[&Drift]| -> Vec<ChangeRow> {
+            let row = |drift: &&Drift| {
+                ChangeRow::new(RowSign::Changed, drift.path.to_string(), drift.description())
+            };
+            drift.iter().map(row).collect()
+        };
+        let restored = tree.restored();
+        let stays: Vec<&Drift> = tree.drift.iter().filter(|drift| !restored.contains(drift)).collect();
+        self.section("drift", &format!("{} undone by `apply`", restored.len()), &rows(&restored));
+        self.section("other drift", &format!("{} that stays", stays.len()), &rows(&stays));
+        let merged: Vec<String> = tree.merges.merged.iter().map(ToString::to_string).collect();
+        self.list("local changes", " kept, as the drift policy `merge` says", &merged);
     }
 
     /// List the findings of the `/etc` merge. Refusals of a merge with a new image are obstacles already;
     /// with the present image they are listed here.
     fn etc(&mut self, plan: &Plan) {
         let Some(etc) = plan.etc.as_ref().filter(|etc| etc.is_due) else { return };
-        let line =
-            |loss: &LostChange| format!("{}  {}", display_path(&loss.path), etc_diff::in_words(loss.lost));
-        let lines: Vec<String> = etc.findings.losses.iter().map(line).collect();
-        self.list("Lost: local changes that libostree does not carry over", &lines);
+        let lost: Vec<ChangeRow> = etc
+            .findings
+            .losses
+            .iter()
+            .map(|loss| {
+                let lost = etc_diff::in_words(loss.lost).to_owned();
+                ChangeRow::new(RowSign::of(loss.change), display_path(&loss.path), lost)
+            })
+            .collect();
+        self.section(
+            "merge of /etc",
+            &format!("{} lost (`flameholder etc-diff`)", counted(lost.len(), "local change")),
+            &lost,
+        );
         if etc.with == MergeImage::Present {
-            let lines: Vec<String> = etc.findings.refusals.iter().map(ToString::to_string).collect();
-            self.list("Refused by libostree, unless the new image differs from the present one", &lines);
+            let refusals: Vec<String> = etc.findings.refusals.iter().map(ToString::to_string).collect();
+            self.list("merge of /etc", " refused by libostree, unless the new image differs", &refusals);
         }
     }
 
-    fn tree(&mut self, plan: &Plan) {
-        let Some(tree) = &plan.tree else { return };
-        let line = |drift: &Drift| format!("{}  {}", drift.path, drift.description());
-        let merged: Vec<String> = tree.merges.merged.iter().map(ToString::to_string).collect();
-        self.list("Local changes that `apply` keeps", &merged);
-        let restored = tree.restored();
-        let lines: Vec<String> = restored.iter().map(|drift| line(drift)).collect();
-        self.list("Drift that `apply` undoes", &lines);
-        let rest = tree.drift.iter().filter(|drift| !restored.contains(drift));
-        self.list("Drift that stays", &rest.map(line).collect::<Vec<_>>());
-        if tree.preflight.is_empty() {
+    fn checks(&mut self, plan: &Plan) {
+        let checks = plan.tree.iter().flat_map(|tree| &tree.preflight);
+        let (passed, failed): (Vec<_>, Vec<_>) = checks.partition(|check| check.ok);
+        for check in failed {
+            self.text.push(format!("  {:<width$}", "missing", width = VALUES - 2));
+            self.text.push_as(TextRole::Alarm, &check.detail).push("\n");
+        }
+        let passed: Vec<String> = passed.iter().map(|check| check.detail.clone()).collect();
+        self.list("checked", "", &passed);
+    }
+
+    /// Add the line for `grep`: what changes, what is disturbed, and the next command.
+    fn last_line(&mut self, plan: &Plan, count: ChangeCount, audience: &PlanAudience) {
+        let obstacles = plan.obstacles().len();
+        let restored = plan.tree.as_ref().map_or(0, |tree| tree.restored().len());
+        self.text.push("\n");
+        if obstacles > 0 {
+            let problems = counted(obstacles, "problem");
+            self.text.push_as(TextRole::Heading, format!("Plan: cannot be applied, {problems}.")).push("\n");
             return;
         }
-        self.heading("Checked");
-        for PreflightCheck { ok, detail, .. } in &tree.preflight {
-            self.text.push("  ");
-            if !ok {
-                self.text.push_as(TextRole::Alarm, "missing: ");
-            }
-            self.text.push(format!("{detail}\n"));
+        if !plan.changes_host() {
+            self.text.push_as(TextRole::Heading, "Plan: no changes.").push("\n");
+            return;
         }
+        let ChangeCount { added, changed, removed, .. } = count;
+        let drift = if restored > 0 { format!(", {restored} to restore") } else { String::new() };
+        let disruption = match (audience.is_hypothetical, plan.disruption.reboots(), plan.disruption.drain) {
+            (true, ..) => "nothing is disturbed here",
+            (false, true, _) => "1 reboot",
+            (false, false, true) => "no reboot, 1 drain",
+            (false, false, false) => "no reboot",
+        };
+        let summary =
+            format!("Plan: {added} to add, {changed} to change, {removed} to remove{drift}; {disruption}.");
+        self.text.push_as(TextRole::Heading, summary);
+        if let Some(apply) = &audience.apply {
+            self.text.push(format!(" Apply: {apply}"));
+        }
+        self.text.push("\n");
     }
+}
+
+fn yes_or_no(is_so: bool) -> &'static str {
+    if is_so { "yes" } else { "no" }
+}
+
+/// Describe an action on a service as the command that does it.
+fn service_action(action: &DisruptionAction) -> String {
+    match action {
+        DisruptionAction::DaemonReload => "systemctl daemon-reload".to_owned(),
+        DisruptionAction::Reload(unit) => format!("reload {unit}"),
+        DisruptionAction::Restart(unit) => format!("restart {unit}"),
+        DisruptionAction::Special => format!("reload {CONTAINER_RUNTIME}"),
+        DisruptionAction::None | DisruptionAction::Drain | DisruptionAction::Reboot => action.to_string(),
+    }
+}
+
+/// Count things in words: `1 problem`, `2 problems`.
+fn counted(number: usize, thing: &str) -> String {
+    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -2,14 +2,16 @@
 //! daemon.
 
 use std::error::Error;
-use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use clap::Args;
+use clap::builder::PossibleValuesParser;
+use jiff::Timestamp;
 
 use crate::cli::input::print_json;
 use crate::cli::inspect::contents::ContentArgs;
-use crate::cli::inspect::status_text;
+use crate::cli::inspect::{status_text, status_watch};
 use crate::cli::output::terminal::print_styled;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, image_agent, session};
 use crate::core::state::blocked::{BLOCKED, BlockedTarget};
@@ -21,25 +23,23 @@ use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
-use crate::host::file_watch::FileWatch;
+use crate::host::fs::lock::HostLock;
 use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    AgentItem, ArgumentsItem, DeploymentItem, GenerationItem, OriginItem, PendingItem, PendingState,
-    SpaceItem, StatusDocument, TransactionItem, UnreadableDocument,
+    AgentItem, ArgumentsItem, ConditionItem, ConditionOutcome, DeploymentItem, GenerationItem, OriginItem,
+    PendingItem, PendingState, SpaceItem, StatusDocument, TransactionItem, UnreadableDocument, mark_rollback,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
+use crate::transaction::history;
 use crate::transaction::plan::host_origin::HostOrigin;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, settings, status_files};
 use crate::transaction::update::space;
 use crate::transaction::update::space::FreeSpace;
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, is_booted, open_change};
-
-/// Directory of the status file that the boot check publishes, and of the daemon's directory.
-const REPORTS: &str = "/run/flameholder";
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
@@ -51,6 +51,22 @@ pub(crate) struct StatusArgs {
     /// Print the status again whenever the phase of the daemon or the boot check changes
     #[arg(long, conflicts_with_all = ["root", "sysroot"])]
     watch: bool,
+    /// Exit with 0 if the host is as desired, with 1 if it does not get there by itself, and with 75 in between
+    #[arg(long, conflicts_with_all = ["root", "sysroot", "watch"])]
+    exit_code: bool,
+    /// Wait until the state is this one, such as `Done`; exit with 1 if it is or becomes Blocked instead
+    #[arg(
+        long,
+        value_name = "STATE",
+        value_parser = PossibleValuesParser::new(ConditionItem::names()),
+        ignore_case = true,
+        hide_possible_values = true,
+        conflicts_with_all = ["root", "sysroot", "watch", "exit_code"]
+    )]
+    wait: Option<String>,
+    /// Exit with 75 if the state is not reached within this time, such as `30m`; default: no limit
+    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = status_watch::parse_duration)]
+    timeout: Option<Duration>,
     #[command(flatten)]
     contents: ContentArgs,
 }
@@ -58,23 +74,38 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
     let show_contents = args.contents.are_shown()?;
     if args.watch {
-        return watch(args.output, show_contents);
+        return status_watch::watch(args.output, show_contents);
+    }
+    if let Some(state) = &args.wait {
+        let document = status_watch::wait(state, args.timeout)?;
+        let outcome = status_watch::outcome(state, document.condition.as_ref());
+        print(document, args.output, show_contents)?;
+        return Ok(outcome);
     }
     let document = match (&args.place.root, &args.place.sysroot) {
         (_, Some(sysroot)) => of_sysroot(sysroot, sysroot, None)?,
         (Some(root), None) => of_tree(root)?,
         (None, None) => of_running(&session::running_host()?)?,
     };
+    let outcome = document.condition.as_ref().map(|condition| condition.outcome);
     print(document, args.output, show_contents)?;
     // The status is true without the settings, but what follows from them is not.
     if args.place.sysroot.is_none() {
         let path = args.place.root.as_deref().unwrap_or(Path::new("/"));
         settings::settings(&Root::open(path)?)?;
     }
-    Ok(CommandOutcome::Success)
+    Ok(match outcome.filter(|_| args.exit_code) {
+        None | Some(ConditionOutcome::Settled) => CommandOutcome::Success,
+        Some(ConditionOutcome::UnderWay) => CommandOutcome::UnderWay,
+        Some(ConditionOutcome::Failed) => CommandOutcome::Unsettled,
+    })
 }
 
-fn print(mut document: StatusDocument, output: OutputFormat, show_contents: bool) -> Result<(), CliError> {
+pub(crate) fn print(
+    mut document: StatusDocument,
+    output: OutputFormat,
+    show_contents: bool,
+) -> Result<(), CliError> {
     if !show_contents || output == OutputFormat::Json {
         for finding in document.boot_check.iter_mut().flat_map(|report| &mut report.findings) {
             finding.output.clear();
@@ -82,38 +113,8 @@ fn print(mut document: StatusDocument, output: OutputFormat, show_contents: bool
     }
     match output {
         OutputFormat::Json => print_json(&document),
-        OutputFormat::Text => print_styled(&status_text::render(&document)),
+        OutputFormat::Text => print_styled(&status_text::render(&document, Timestamp::now())),
     }
-}
-
-/// Print the status and each change of it until standard output is closed.
-fn watch(output: OutputFormat, show_contents: bool) -> Result<CommandOutcome, CliError> {
-    let host = session::running_host()?;
-    let watched = |source| CliError::Input { file: REPORTS.to_owned(), source };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(watched)?;
-    runtime.block_on(async {
-        std::fs::create_dir_all(REPORTS).map_err(watched)?;
-        let mut watch = FileWatch::new().map_err(watched)?;
-        watch.add(Path::new(REPORTS)).map_err(watched)?;
-        let daemon = Path::new(status_files::DAEMON.path).parent().unwrap_or(Path::new(REPORTS));
-        // One report causes several inotify events: it is written and renamed.
-        let mut printed = None;
-        loop {
-            // The directory of the daemon can be created and replaced at any time; both are events in its parent.
-            watch.add(daemon).or_else(unless_missing).map_err(watched)?;
-            let document = of_running(&host)?;
-            let text = serde_json::to_string(&document).ok();
-            if printed != text {
-                print(document, output, show_contents)?;
-                printed = text;
-            }
-            watch.next().await.map_err(watched)?;
-        }
-    })
-}
-
-fn unless_missing(error: io::Error) -> io::Result<()> {
-    if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
 }
 
 fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
@@ -125,7 +126,7 @@ fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
 
 /// Read the running host. libostree's sysroot is `/`; the deployments' files are read below the physical
 /// root, `/sysroot`.
-fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
+pub(crate) fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     let root = &host.root;
     let mut unreadable = documents_set_aside(root)?;
     let mut readable = |path: &str, error: &dyn Error| {
@@ -135,7 +136,10 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     let blocked = blocked::load(root).map_err(|error| readable(BLOCKED, &error)).unwrap_or_default();
     let boot_check = status_files::BOOT_CHECK.load(root);
     let daemon = status_files::DAEMON.load(root);
+    let daemon_running = HostLock::ensure_no_daemon(root).is_err();
     let skew = host.booted.skew(&host.system.kernel_arguments);
+    // Times are a help, and the status is true without them.
+    let log = history::load(root).unwrap_or_default();
     let mut document = of_sysroot(Path::new("/"), Path::new(SYSROOT), Some(&host.booted))?;
     let is_locked = pending.as_ref().and_then(|pending| name_staged(&mut document.deployments, pending));
     let pending = pending
@@ -143,18 +147,25 @@ fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
     let is_unconfirmed = pending.as_ref().is_some_and(|pending| pending.state == PendingState::Unconfirmed);
     let left = boot_check_time::time_left(host).filter(|_| is_unconfirmed);
     unreadable.append(&mut document.unreadable);
-    Ok(StatusDocument {
+    mark_rollback(&mut document.deployments, blocked.as_ref());
+    for generation in document.deployments.iter_mut().filter_map(|item| item.generation.as_mut()) {
+        generation.add_times(&log);
+    }
+    let mut document = StatusDocument {
         pending,
         blocked,
         kernel_arguments_after_reboot: ArgumentsItem::of(&skew),
         boot_check,
         boot_check_seconds_left: left.map(|left| left.as_secs()),
         daemon,
+        daemon_running,
         unreadable,
         origin: Some(origin_item(HostOrigin::load(root))),
         space: space::free_space().into_iter().map(space_item).collect(),
         ..document
-    })
+    };
+    document.condition = Some(ConditionItem::of(&document, &log));
+    Ok(document)
 }
 
 /// Name the generation of the staged deployment, which has no record before it is finalized. Returns true if it is
@@ -255,6 +266,7 @@ fn item(state: DeploymentState, next: bool) -> DeploymentItem {
         booted: deployment.booted,
         staged: deployment.staged,
         locked: deployment.locked,
+        rollback: false,
         pinned: deployment.pinned,
         stateroot: deployment.id.stateroot,
         commit: deployment.id.commit,

@@ -1,10 +1,12 @@
-//! Text form of the status.
+//! Text form of the status: the condition of the host, its state by subject, then the deployments.
 
-use std::path::Path;
+use jiff::Timestamp;
 
-use crate::cli::inspect::verify::skew_line;
+use crate::cli::inspect::deployment_text;
+use crate::cli::inspect::verify_text::skew_line;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::history::duration;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, failed_checks};
 use crate::core::values::causes::first_of;
@@ -12,115 +14,177 @@ use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::image::boot_image::BootImage;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::report::status::{
-    DeploymentItem, GenerationItem, JournalState, OriginItem, PendingItem, PendingState, SpaceItem,
+    ConditionItem, ConditionOutcome, JournalState, OriginItem, PendingItem, PendingState, SpaceItem,
     StatusDocument, TransactionItem, UnreadableDocument,
 };
 
-/// Hex digits of a commit in text output.
-const SHORT_COMMIT: usize = 12;
 /// Fields that a line names.
 const NAMED_FIELDS: usize = 3;
 const MEBIBYTE: u64 = 1 << 20;
+/// Column in which values start, behind their labels.
+const VALUES: usize = 16;
 
-/// Render the status as text.
-pub(crate) fn render(document: &StatusDocument) -> StyledText {
-    let mut page = StyledText::default();
+/// Render the status as text, with times as they are at `now`.
+pub(crate) fn render(document: &StatusDocument, now: Timestamp) -> StyledText {
+    let mut page = StatusPage { text: StyledText::default() };
+    if let Some(condition) = &document.condition {
+        page.condition(condition, now);
+    }
+    page.state(document);
     if let Some(generation) = &document.generation {
-        page.push(generation_lines(generation, ""));
+        deployment_text::push_generation(generation, "", &mut page.text);
+    } else if document.deployments.is_empty() {
+        page.text.push("no generation was applied yet\n");
     }
     for deployment in &document.deployments {
-        deployment_lines(deployment, &mut page);
+        page.text.push("\n");
+        deployment_text::push_deployment(deployment, &mut page.text);
     }
-    if page.is_empty() {
-        page.push("no generation was applied yet\n");
-    }
-    page.push(state_lines(document));
-    page
+    page.text
 }
 
-/// State of the host apart from its deployments.
-fn state_lines(document: &StatusDocument) -> String {
-    let mut text = String::new();
-    text.extend(document.transaction.as_ref().map(transaction_line));
-    text.extend(document.pending.as_ref().map(|pending| pending_line(pending, document)));
-    if let Some(blocked) = &document.blocked {
-        let BlockedTarget { config, reason, .. } = blocked;
-        text.push_str(&format!(
-            "{config} is blocked: {}; `flameholder retry` releases it\n",
-            harmless_line(reason)
-        ));
-    }
-    for UnreadableDocument { path, reason } in &document.unreadable {
-        text.push_str(&format!(
-            "cannot be read, and is kept for the release that wrote it: {path}: {reason}\n"
-        ));
-    }
-    text.extend(
-        document.kernel_arguments_after_reboot.as_ref().map(|item| {
-            skew_line(&ArgumentSkew { added: item.added.clone(), removed: item.removed.clone() })
-        }),
-    );
-    text.extend(document.boot_check.as_ref().map(boot_check_line));
-    text.extend(document.daemon.as_ref().map(daemon_line));
-    if !document.space.is_empty() {
-        let free = document.space.iter().map(|SpaceItem { path, free, total }| {
-            format!("{path} {} of {} MiB", free / MEBIBYTE, total / MEBIBYTE)
-        });
-        text.push_str(&format!("free space: {}\n", free.collect::<Vec<_>>().join(", ")));
-    }
-    text.extend(document.origin.as_ref().map(origin_lines));
-    text.push_str(&format!("agent: {} ({})\n", document.agent.version, document.agent.path));
-    text
+struct StatusPage {
+    text: StyledText,
 }
 
-fn origin_lines(origin: &OriginItem) -> String {
-    let boot_image = origin.boot_image.as_ref().map(|BootImage { version, image, digest }| {
-        let parts = [version, image, digest].into_iter().flatten().map(String::as_str);
-        format!("installed from: {}\n", harmless_line(&parts.collect::<Vec<_>>().join(", ")))
-    });
-    let fields: Vec<String> = origin
-        .irreconcilable_changes
-        .iter()
-        .map(|change| harmless_line(&change.field).into_owned())
-        .collect();
-    let changes = (!fields.is_empty()).then(|| {
-        format!(
-            "changed since the installation, and not applied: {}; only a new installation applies it\n",
-            first_of(&fields, NAMED_FIELDS)
-        )
-    });
-    let unreadable = origin.unreadable.iter();
-    let unreadable = unreadable.map(|UnreadableDocument { path, reason }| {
-        format!("cannot be read: {path}: {}\n", harmless_line(reason))
-    });
-    boot_image.into_iter().chain(changes).chain(unreadable).collect()
+impl StatusPage {
+    /// Add a label and its value, in one line.
+    fn row(&mut self, label: &str, value: &str) {
+        self.text.push(format!("{label:<VALUES$}{}\n", harmless_line(value)));
+    }
+
+    fn condition(&mut self, condition: &ConditionItem, now: Timestamp) {
+        let role = match condition.outcome {
+            ConditionOutcome::Settled => TextRole::Added,
+            ConditionOutcome::UnderWay => TextRole::Changed,
+            ConditionOutcome::Failed => TextRole::Alarm,
+        };
+        self.text.push(format!("{:<VALUES$}", "state:")).push_as(role, &condition.name);
+        if let Some(since) = condition.since {
+            let ago = u64::try_from(now.as_second() - since.as_second()).ok();
+            let ago = ago.map(|seconds| format!(" ({} ago)", duration(seconds))).unwrap_or_default();
+            self.text.push(format!(" since {}{ago}", deployment_text::spelled(since)));
+        }
+        self.text.push("\n");
+        for (label, value) in [("  why", &condition.reason), ("  way out", &condition.remedy)] {
+            if let Some(value) = value {
+                self.row(label, value);
+            }
+        }
+    }
+
+    /// Add the state of the host apart from its deployments.
+    fn state(&mut self, document: &StatusDocument) {
+        if let Some(transaction) = &document.transaction {
+            self.row("change:", &transaction_line(transaction));
+        }
+        if let Some(pending) = &document.pending {
+            self.pending(pending, document.daemon_running || document.condition.is_none());
+        }
+        let is_said = document.condition.as_ref().is_some_and(|condition| condition.name == "Blocked");
+        if let Some(BlockedTarget { config, reason, .. }) = document.blocked.as_ref().filter(|_| !is_said) {
+            self.row("blocked:", &format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
+        }
+        for UnreadableDocument { path, reason } in &document.unreadable {
+            let kept = "cannot be read, and is kept for the release that wrote it";
+            self.row("unreadable:", &format!("{kept}: {path}: {reason}"));
+        }
+        if let Some(report) = &document.daemon {
+            self.daemon(report, document.daemon_running);
+        }
+        if let Some(report) = &document.boot_check {
+            self.row("boot check:", &boot_check_line(report, document));
+            self.text.push(outputs(report));
+        }
+        if let Some(item) = &document.kernel_arguments_after_reboot {
+            let skew = ArgumentSkew { added: item.added.clone(), removed: item.removed.clone() };
+            self.text.push(skew_line(&skew));
+        }
+        if !document.space.is_empty() {
+            let free = document.space.iter().map(|SpaceItem { path, free, total }| {
+                format!("{path} {} of {} MiB", free / MEBIBYTE, total / MEBIBYTE)
+            });
+            self.row("free space:", &free.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(origin) = &document.origin {
+            self.origin(origin);
+        }
+        let agent = &document.agent;
+        self.row("agent:", &format!("{} ({})", agent.version, agent.path));
+    }
+
+    fn daemon(&mut self, report: &DaemonReport, is_running: bool) {
+        let config = match (&report.desired, &report.current) {
+            (Some(desired), Some(current)) if desired != current => {
+                format!("{current}, {desired} is desired")
+            }
+            (Some(name), Some(_)) => format!("{name}, as desired"),
+            (Some(desired), None) => format!("none, {desired} is desired"),
+            (None, Some(current)) => format!("{current}, and none is desired"),
+            (None, None) => "none".to_owned(),
+        };
+        self.row("config:", &config);
+        let state = if is_running {
+            format!("running (pid {})", report.pid)
+        } else {
+            format!(
+                "not running, it was in the phase {}; see `systemctl status flameholder-daemon`",
+                report.summary()
+            )
+        };
+        self.row("daemon:", &state);
+        let source = report.source.as_deref().unwrap_or("unknown");
+        let error = report.source_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
+        self.row("source:", &format!("{source}{error}"));
+        if let Some(error) = &report.trust_error {
+            self.row("trust:", &format!("trust material of the cluster is not applied: {error}"));
+        }
+        if let Some(pins) = &report.pinned_images {
+            let failure = pins.failure.as_ref().map(|failure| format!(": {failure}")).unwrap_or_default();
+            self.row("pinned images:", &format!("{}{failure}", pins.summary()));
+        }
+    }
+
+    /// Add the pending generation, unless the condition of the host is that of the generation.
+    fn pending(&mut self, item: &PendingItem, is_apart: bool) {
+        let PendingItem { generation, config, failure, .. } = item;
+        if is_apart {
+            let id = generation.shown();
+            self.row("pending:", &format!("generation {id} of {config} {}", pending_state(item)));
+        }
+        if let Some(failure) = failure {
+            self.row("failed before:", &format!("the last attempt to boot it failed: {}", failure.reason));
+        }
+    }
+
+    fn origin(&mut self, origin: &OriginItem) {
+        if let Some(BootImage { version, image, digest }) = &origin.boot_image {
+            let parts = [version, image, digest].into_iter().flatten().map(String::as_str);
+            self.row("installed:", &format!("from {}", parts.collect::<Vec<_>>().join(", ")));
+        }
+        let changes = origin.irreconcilable_changes.iter();
+        let fields: Vec<String> = changes.map(|change| harmless_line(&change.field).into_owned()).collect();
+        if !fields.is_empty() {
+            let fields = first_of(&fields, NAMED_FIELDS);
+            self.row(
+                "not applied:",
+                &format!("{fields}, changed since the installation; only a new installation applies it"),
+            );
+        }
+        for UnreadableDocument { path, reason } in &origin.unreadable {
+            self.row("unreadable:", &format!("{path}: {reason}"));
+        }
+    }
 }
 
-fn daemon_line(report: &DaemonReport) -> String {
-    let is_gone = !Path::new(&format!("/proc/{}", report.pid)).exists();
-    let gone = if is_gone { " (not running; see `systemctl status flameholder-daemon`)" } else { "" };
-    let problems = [
-        ("source of the desired config", &report.source_error),
-        ("trust material of the cluster is not applied", &report.trust_error),
-    ];
-    let problems = problems.into_iter().filter_map(|(about, problem)| Some((about, problem.as_ref()?)));
-    let lines: String = problems.map(|(about, problem)| format!("{about}: {problem}\n")).collect();
-    let pins = report.pinned_images.as_ref().map(|pins| {
-        let failure = pins.failure.as_ref().map(|failure| format!(": {}", harmless_line(failure)));
-        format!("pinned images: {}{}\n", pins.summary(), failure.unwrap_or_default())
-    });
-    format!("the daemon{gone}: {}\n{lines}{}", report.summary(), pins.unwrap_or_default())
-}
-
-fn boot_check_line(report: &HealthReport) -> String {
+fn boot_check_line(report: &HealthReport, document: &StatusDocument) -> String {
     let failed = failed_checks(&report.findings);
     let failed = failed.map(|failed| format!(": {failed}")).unwrap_or_default();
-    let line = match report.phase {
-        HealthPhase::Checking => format!("boot check: running{failed}\n"),
-        HealthPhase::Healthy => "boot check: passed\n".to_owned(),
-        HealthPhase::Unhealthy => format!("boot check: failed{failed}\n"),
-    };
-    line + &outputs(report)
+    match report.phase {
+        HealthPhase::Checking => format!("running, {}{failed}", progress(report, document)),
+        HealthPhase::Healthy => "passed".to_owned(),
+        HealthPhase::Unhealthy => format!("failed{failed}"),
+    }
 }
 
 /// Quote what failed check programs printed, where the operator asked for it.
@@ -133,9 +197,8 @@ fn outputs(report: &HealthReport) -> String {
     .collect()
 }
 
-fn pending_line(item: &PendingItem, document: &StatusDocument) -> String {
-    let PendingItem { generation, config, failure, reason, .. } = item;
-    let state = match item.state {
+fn pending_state(item: &PendingItem) -> String {
+    match item.state {
         PendingState::Locked => "is staged and locked: it does not boot before it is unlocked".to_owned(),
         PendingState::Unlocked => "boots with the next reboot".to_owned(),
         PendingState::Lost => {
@@ -152,22 +215,16 @@ fn pending_line(item: &PendingItem, document: &StatusDocument) -> String {
         PendingState::WithoutConfig => {
             "booted without its configuration; see `systemctl status flameholder-activate`".to_owned()
         }
-        PendingState::Unconfirmed => format!("is booted and unconfirmed; {}", progress(document)),
+        PendingState::Unconfirmed => "is booted, and its boot check has not passed yet".to_owned(),
         PendingState::Rejected => format!(
             "is rejected: {}; the deployment before it replaces it with a reboot",
-            reason.as_deref().unwrap_or("no reason is recorded")
+            item.reason.as_deref().unwrap_or("no reason is recorded")
         ),
-    };
-    let failed =
-        failure.as_ref().map(|failure| format!("  the last attempt to boot it failed: {}\n", failure.reason));
-    format!("generation {generation} of {config} {state}\n{}", failed.unwrap_or_default())
+    }
 }
 
 /// Progress of the boot check: checks that pass, and the time left.
-fn progress(document: &StatusDocument) -> String {
-    let Some(report) = document.boot_check.as_ref() else {
-        return "its boot check has not begun".to_owned();
-    };
+fn progress(report: &HealthReport, document: &StatusDocument) -> String {
     let passed = report.findings.iter().filter(|finding| finding.ok).count();
     let checks = format!("{passed} of {} checks pass", report.findings.len());
     match document.boot_check_seconds_left {
@@ -177,64 +234,11 @@ fn progress(document: &StatusDocument) -> String {
 }
 
 fn transaction_line(item: &TransactionItem) -> String {
-    let to = item.target.as_ref().map(|target| format!(" to generation {target}")).unwrap_or_default();
+    let to = item.target.as_ref().map(|target| format!("to generation {} ", target.shown()));
     let state = match (item.in_progress, item.state) {
         (true, _) => "is under way",
         (false, JournalState::Committed) => "is complete; `flameholder recover` removes its temporary files",
         (false, _) => "was interrupted; `flameholder recover` undoes it",
     };
-    format!("a change{to} {state}\n")
-}
-
-/// Shorten a commit checksum for text output.
-pub(crate) fn short_commit(commit: &str) -> String {
-    commit.chars().take(SHORT_COMMIT).collect()
-}
-
-fn deployment_lines(item: &DeploymentItem, page: &mut StyledText) {
-    let commit = short_commit(&item.commit);
-    let marks = [
-        (item.next, "boots next"),
-        (item.booted, "booted"),
-        (item.staged, "staged"),
-        (item.locked, "locked"),
-        (item.pinned, "pinned"),
-    ];
-    let marks: Vec<&str> = marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
-    let version = harmless_line(item.version.as_deref().unwrap_or("no version"));
-    page.push_as(TextRole::Heading, format!("{} {commit}.{}  {version}", item.stateroot, item.serial));
-    if !marks.is_empty() {
-        page.push(format!("  ({})", marks.join(", ")));
-    }
-    page.push("\n");
-    if let Some(image) = &item.image {
-        page.push(format!("  image       {image}\n"));
-    }
-    if let Some(digest) = &item.manifest_digest {
-        page.push(format!("  digest      {digest}\n"));
-    }
-    page.push(format!("  kernel      {}\n", item.kernel_arguments));
-    page.push(match &item.generation {
-        Some(generation) => generation_lines(generation, "  "),
-        None => "  generation  none (not made by flameholder)\n".to_owned(),
-    });
-}
-
-fn generation_lines(item: &GenerationItem, indent: &str) -> String {
-    let note = match (item.at_finalization, item.record_matches) {
-        (true, _) => "  (its /etc is written at shutdown)",
-        (false, true) => "",
-        (false, false) => "  (foreign deployment: the record in its /etc names another one)",
-    };
-    let mut text =
-        format!("{indent}generation  {}{note}\n{indent}config      {}\n", item.generation, item.config);
-    if let Some(signature) = &item.signature {
-        text.push_str(&format!("{indent}signature   {}\n", harmless_line(&signature.to_string())));
-    }
-    for (label, items) in [("unsupported", &item.unsupported), ("deferred", &item.deferred)] {
-        if !items.is_empty() {
-            text.push_str(&format!("{indent}{label:<11} {}, listed by `-o json`\n", items.len()));
-        }
-    }
-    text
+    format!("a change {}{state}", to.unwrap_or_default())
 }

@@ -8,13 +8,11 @@ use clap::Args;
 
 use crate::cli::input::{open_to_change, print_json};
 use crate::cli::inspect::contents::ContentArgs;
+use crate::cli::inspect::verify_text;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
 use crate::cli::output::text_diff::ContentChange;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
-use crate::core::config::settings::DriftPolicy;
-use crate::core::plan::drift::{Drift, DriftFinding};
-use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::limits;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root, SystemdServices};
@@ -32,7 +30,7 @@ pub(crate) struct VerifyArgs {
     /// Repair drift of paths whose drift policy is `repair`, and report the rest
     #[arg(long, conflicts_with = "sysroot")]
     pub(crate) repair: bool,
-    /// Show how much the contents of drifted files differ; with --show-contents, the lines that differ
+    /// Show at which lines the contents of drifted files differ; with --show-contents, the lines
     #[arg(long)]
     diff: bool,
     #[command(flatten)]
@@ -67,8 +65,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
             print_json(&VerifyDocument::of(record, findings, repaired, skew))?;
         }
         OutputFormat::Text => {
-            let mut page = StyledText::default();
-            page.push(render(&verified));
+            let mut page = verify_text::render(&verified, &args.place.as_option());
             if args.diff || show_contents {
                 differences(&root, &verified, show_contents, &mut page)?;
             }
@@ -113,72 +110,7 @@ fn differences(
     }
     page.push("\n").push_as(TextRole::Heading, "Contents: - as recorded, + as on the disk").push("\n");
     for (path, change) in changes {
-        if show_contents {
-            change.write(path, page);
-        } else {
-            page.push(format!("  {path}  {}\n", change.summary()));
-        }
+        change.write(path, show_contents, page);
     }
     Ok(())
-}
-
-fn render(verified: &DriftReport) -> String {
-    let record = &verified.record;
-    let (config, generation) = (&record.config, &record.generation);
-    let mut text = String::new();
-    if !verified.repaired.is_empty() {
-        text.push_str(&format!("repaired, {}:\n", counted(verified.repaired.len())));
-        text.extend(verified.repaired.iter().map(|drift| line(drift, "")));
-    }
-    let (counting, accepted): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
-        verified.findings.iter().partition(|found| found.counts());
-    if counting.is_empty() {
-        let but = if accepted.is_empty() { "" } else { ", apart from accepted paths" };
-        text.push_str(&format!("no drift from {config} (generation {generation}){but}\n"));
-    } else {
-        let count = counted(counting.len());
-        text.push_str(&format!("{count} from {config} (generation {generation}):\n"));
-    }
-    for found in &counting {
-        text.push_str(&line(&found.drift, &format!("  [{}]", found.policy.as_str())));
-        if let Some(obstacle) = &found.obstacle {
-            text.push_str(&format!("    not repaired: {obstacle}\n"));
-        }
-    }
-    for (policy, heading) in [
-        (DriftPolicy::Merge, "local changes, which the next update keeps"),
-        (DriftPolicy::Ignore, "ignored by policy"),
-    ] {
-        let accepted: Vec<&&DriftFinding> = accepted.iter().filter(|found| found.policy == policy).collect();
-        if !accepted.is_empty() {
-            text.push_str(&format!("{heading}, {}:\n", counted(accepted.len())));
-            text.extend(accepted.iter().map(|found| line(&found.drift, "")));
-        }
-    }
-    text.push_str(&skew_line(&verified.skew));
-    if !counting.is_empty() {
-        text.push_str("`flameholder apply` with the same config repairs them, except modes, owners and labels of directories\n");
-    }
-    text
-}
-
-/// Describe the kernel arguments that take effect with the next full reboot; empty without any.
-pub(crate) fn skew_line(skew: &ArgumentSkew) -> String {
-    let changes: Vec<String> = [("added", &skew.added), ("removed", &skew.removed)]
-        .into_iter()
-        .filter(|(_, arguments)| !arguments.is_empty())
-        .map(|(change, arguments)| format!("{change} {arguments}"))
-        .collect();
-    if changes.is_empty() {
-        return String::new();
-    }
-    format!("kernel arguments in effect after the next full reboot: {}\n", changes.join("; "))
-}
-
-fn counted(deviations: usize) -> String {
-    format!("{deviations} deviation{}", if deviations == 1 { "" } else { "s" })
-}
-
-fn line(drift: &Drift, more: &str) -> String {
-    format!("  {}  {}{more}\n", drift.path, drift.description())
 }

@@ -2,19 +2,19 @@
 
 /// What the manual says of a command besides its options.
 #[derive(Debug)]
-pub(crate) struct CommandPage {
-    pub(crate) name: &'static str,
+pub struct CommandPage {
+    pub name: &'static str,
     /// Each with what it does.
-    pub(crate) examples: &'static [(&'static str, &'static str)],
+    pub examples: &'static [(&'static str, &'static str)],
     /// Exit codes that mean something else than in other commands.
-    pub(crate) exit_status: &'static [(u8, &'static str)],
+    exit_status: &'static [(u8, &'static str)],
 }
 
 /// Commands that belong together.
 #[derive(Debug)]
-pub(crate) struct CommandGroup {
-    pub(crate) heading: &'static str,
-    pub(crate) pages: &'static [CommandPage],
+pub struct CommandGroup {
+    pub heading: &'static str,
+    pub pages: &'static [CommandPage],
 }
 
 /// Exit codes of all commands. A code of a page replaces the one here.
@@ -26,9 +26,23 @@ const EXIT_STATUS: [(u8, &str); 5] = [
     (78, "the config or a settings fragment is malformed; each problem has its field"),
 ];
 
+/// Page of a command with the exit codes of all commands. Each example is a command line with what it does.
+pub(crate) const fn page(
+    name: &'static str,
+    examples: &'static [(&'static str, &'static str)],
+) -> CommandPage {
+    CommandPage { name, examples, exit_status: &[] }
+}
+
 impl CommandPage {
+    /// Add exit codes that mean something else than in other commands.
+    pub(crate) const fn exiting(self, exit_status: &'static [(u8, &'static str)]) -> Self {
+        Self { exit_status, ..self }
+    }
+
     /// Return the exit codes with their meanings, in order.
-    pub(crate) fn exit_status(&self) -> Vec<(u8, &'static str)> {
+    #[must_use]
+    pub fn exit_status(&self) -> Vec<(u8, &'static str)> {
         let is_common = |(code, _): &&(u8, &str)| self.exit_status.iter().all(|(own, _)| own != code);
         let mut codes: Vec<_> =
             EXIT_STATUS.iter().filter(is_common).chain(self.exit_status).copied().collect();
@@ -43,7 +57,7 @@ mod tests {
 
     #[test]
     fn code_of_a_page_replaces_the_common_one() {
-        let page = CommandPage { name: "try", examples: &[], exit_status: &[(2, "differs"), (0, "equal")] };
+        let page = page("try", &[]).exiting(&[(2, "differs"), (0, "equal")]);
         let codes = page.exit_status();
         assert_eq!(codes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [0, 1, 2, 64, 75, 78]);
         assert_eq!(codes[0].1, "equal");

@@ -1,5 +1,6 @@
 //! Output of commands: text, colours, diffs, progress and log lines.
 
+mod charset;
 pub(crate) mod journal_log;
 pub(crate) mod progress;
 pub(crate) mod stderr_log;

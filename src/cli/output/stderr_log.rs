@@ -1,9 +1,9 @@
 //! Log sink of operators' commands: standard error, since standard output carries only the result.
 
 use log::kv::{Key, Value, VisitSource};
-use log::{LevelFilter, Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
-use crate::cli::output::terminal::say;
+use crate::cli::output::terminal;
 use crate::core::values::foreign_text::harmless_line;
 
 /// Writes each record as one line, with its fields behind the message.
@@ -20,9 +20,13 @@ impl Log for StderrLog {
         }
         let mut fields = Fields(String::new());
         let shown = record.key_values().visit(&mut fields);
-        let level = record.level().as_str().to_ascii_lowercase();
         let note = if shown.is_err() { " (some fields cannot be shown)" } else { "" };
-        say(&format!("{level}: {}{}{note}", harmless_line(&record.args().to_string()), fields.0));
+        let line = format!("{}{}{note}", harmless_line(&record.args().to_string()), fields.0);
+        match record.level() {
+            Level::Error => terminal::error(&line),
+            Level::Warn => terminal::warn(&line),
+            level => terminal::say(&format!("{}: {line}", level.as_str().to_ascii_lowercase())),
+        }
     }
 
     fn flush(&self) {}

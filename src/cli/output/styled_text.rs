@@ -47,10 +47,6 @@ impl StyledText {
         self
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Return the text with its escape sequences.
     pub(crate) fn as_ansi(&self) -> &str {
         &self.0

@@ -64,7 +64,7 @@ impl ContentChange {
         let sizes = format!("{} → {} bytes", self.before.len(), self.after.len());
         let Some([before, after]) = self.lines() else { return format!("{sizes}, not text") };
         let (mut removed, mut added) = (0, 0);
-        for (tag, lines) in hunks(&before, &after)
+        for (tag, lines) in hunks(&before, &after, 0)
             .iter()
             .flatten()
             .flat_map(|change| change.iter_slices(before.as_slice(), after.as_slice()).collect::<Vec<_>>())
@@ -78,22 +78,35 @@ impl ContentChange {
         format!("{sizes}, lines +{added} -{removed}")
     }
 
+    fn write_line_numbers(&self, page: &mut StyledText) {
+        let Some([before, after]) = self.lines() else { return };
+        let hunks = hunks(&before, &after, 0);
+        for hunk in hunks.iter().take(LONGEST_DIFF) {
+            let header = UnifiedHunkHeader::new(hunk).to_string();
+            page.push("    ").push_as(TextRole::Faint, header.trim_end()).push("\n");
+        }
+        let more = hunks.len().saturating_sub(LONGEST_DIFF);
+        if more > 0 {
+            page.push("    ").push_as(TextRole::Faint, format!("… {more} more places")).push("\n");
+        }
+    }
+
     fn lines(&self) -> Option<[Vec<&str>; 2]> {
         let lines = |bytes| Some(std::str::from_utf8(bytes).ok()?.split_inclusive('\n').collect());
         Some([lines(&self.before)?, lines(&self.after)?])
     }
 
-    /// Add the unified diff of the contents.
-    pub(crate) fn write(&self, path: &ManagedPath, page: &mut StyledText) {
-        let Some([before, after]) = self.lines() else {
-            page.push(format!("{path}: {}\n", self.summary()));
-            return;
+    /// Add the line numbers that differ, or the unified diff where contents are shown.
+    pub(crate) fn write(&self, path: &ManagedPath, shows_contents: bool, page: &mut StyledText) {
+        let Some([before, after]) = self.lines().filter(|_| shows_contents) else {
+            page.push(format!("  {path}  {}\n", self.summary()));
+            return self.write_line_numbers(page);
         };
         let mut lines = vec![
             (Some(TextRole::Removed), format!("--- {path}")),
             (Some(TextRole::Added), format!("+++ {path}")),
         ];
-        for hunk in hunks(&before, &after) {
+        for hunk in hunks(&before, &after, CONTEXT_LINES) {
             lines.push((
                 Some(TextRole::Faint),
                 UnifiedHunkHeader::new(&hunk).to_string().trim_end().to_owned(),
@@ -145,10 +158,10 @@ fn unit_texts<'a>(name: &str, current: &'a HostConfig, desired: &'a HostConfig) 
     std::iter::once(own).chain(drop_ins).collect()
 }
 
-/// Compute the changed ranges and their context lines. Uses `myers` directly: the `TextDiff` of `similar`
+/// Compute the changed ranges with `context` unchanged lines around them. Uses `myers` directly: the `TextDiff` of `similar`
 /// links every algorithm of the crate.
-fn hunks(before: &[&str], after: &[&str]) -> Vec<Vec<DiffOp>> {
+fn hunks(before: &[&str], after: &[&str], context: usize) -> Vec<Vec<DiffOp>> {
     let mut changes = Replace::new(Capture::new());
     let Ok(()) = myers::diff(&mut changes, before, 0..before.len(), after, 0..after.len());
-    changes.into_inner().into_grouped_ops(CONTEXT_LINES)
+    changes.into_inner().into_grouped_ops(context)
 }

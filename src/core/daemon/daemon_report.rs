@@ -1,6 +1,7 @@
 //! Status report of the daemon, read by `flameholder status`: names, paths and reasons, but no secrets and no
 //! file contents.
 
+use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -20,6 +21,10 @@ pub struct DaemonReport {
     pub source: Option<String>,
     /// Name of the daemon's phase (docs/development/lifecycle.md).
     pub phase: String,
+    /// Time at which the phase began, by the clock of the host; null if an earlier release wrote the report.
+    #[serde(default)]
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub since: Option<Timestamp>,
     /// Name of the desired config.
     pub desired: Option<ConfigName>,
     /// Name of the current config.
@@ -42,14 +47,21 @@ pub struct DaemonReport {
 }
 
 impl DaemonReport {
-    /// Report the state of `lifecycle`, for the process `pid` that follows `source`.
+    /// Report the state of `lifecycle` at `time`, for the process `pid` that follows `source`.
     #[must_use]
-    pub fn of(lifecycle: &Lifecycle, source: &str, source_error: Option<&str>, pid: u32) -> Self {
+    pub fn of(
+        lifecycle: &Lifecycle,
+        source: &str,
+        source_error: Option<&str>,
+        pid: u32,
+        time: Timestamp,
+    ) -> Self {
         let name = |desired: Option<&ConfigRef>| desired.map(|desired| desired.config.clone());
         Self {
             pid,
             source: Some(source.to_owned()),
             phase: lifecycle.phase.name().to_owned(),
+            since: Some(time),
             desired: name(lifecycle.desired.as_ref()),
             current: name(lifecycle.current.as_ref()),
             reason: lifecycle.phase.reason().map(|reason| harmless_line(&reason).into_owned()),
@@ -67,7 +79,21 @@ impl DaemonReport {
         }
     }
 
-    /// Summarise the report in one line for the terminal.
+    /// Return the report with the time at which its phase began: that of the report before, if that has the same phase.
+    #[must_use]
+    pub fn continuing(self, before: Option<&Self>) -> Self {
+        let same = before.filter(|before| before.phase == self.phase);
+        Self { since: same.map_or(self.since, |before| before.since), ..self }
+    }
+
+    /// Summarise the report in one line, with the time at which the phase began.
+    #[must_use]
+    pub fn summary_since(&self) -> String {
+        let since = self.since.map(|since| format!(" (since {since:.0})")).unwrap_or_default();
+        format!("{}{since}", self.summary())
+    }
+
+    /// Summarise the report in one line.
     #[must_use]
     pub fn summary(&self) -> String {
         let about = match (&self.desired, &self.current) {

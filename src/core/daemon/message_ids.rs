@@ -30,6 +30,11 @@ pub const ALL: [(&str, &str); 19] = [
     ("Stopping", "62545492a5854f93baed0fece4dab3c1"),
 ];
 
+/// Return the names of all phases.
+pub fn phases() -> impl Iterator<Item = &'static str> {
+    ALL.iter().filter(|(_, id)| *id != SOURCE_ERROR).map(|(phase, _)| *phase)
+}
+
 /// Return the message ID for the start of `phase`.
 #[must_use]
 pub fn of(phase: &DaemonPhase) -> &'static str {

@@ -3,6 +3,7 @@
 
 pub mod daemon_report;
 pub mod lifecycle;
+pub mod message_catalog;
 pub mod message_ids;
 pub mod node;
 pub mod repair_limit;

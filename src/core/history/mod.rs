@@ -19,8 +19,6 @@ use crate::core::values::names::ManagedPath;
 const NAMED_PATHS: usize = 20;
 /// Paths of an entry that texts show.
 const SHOWN_PATHS: usize = 3;
-/// Digits of a generation ID that texts show.
-const SHOWN_DIGITS: usize = 12;
 /// Characters of a reason that an entry keeps.
 const REASON_CHARACTERS: usize = 500;
 
@@ -50,29 +48,19 @@ impl HistoryEntry {
     /// Describe the subject of the event in one line.
     #[must_use]
     pub fn description(&self) -> String {
-        let HistoryNote { config, generation, previous, image, reason, paths, path_count, seconds } =
-            &self.note;
-        let listed: Vec<&str> = paths.iter().take(SHOWN_PATHS).map(ManagedPath::as_str).collect();
-        let others = path_count.saturating_sub(listed.len());
-        let listed = listed.join(", ");
-        let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+        let HistoryNote { config, generation, previous, image, reason, seconds, .. } = &self.note;
         let parts = [
             config.as_ref().map(ToString::to_string),
-            generation.as_ref().map(|generation| format!("generation {}", short(generation))),
-            previous.as_ref().map(|previous| format!("after {}", short(previous))),
+            generation.as_ref().map(|generation| format!("generation {}", generation.shown())),
+            previous.as_ref().map(|previous| format!("after {}", previous.shown())),
             image.as_ref().map(|image| format!("image {image}")),
-            (!paths.is_empty()).then(|| format!("{listed}{others}")),
+            self.note.listed_paths(),
             reason.clone(),
             seconds.map(|seconds| format!("took {}", duration(seconds))),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
         parts.join("; ")
     }
-}
-
-/// Return the beginning of a generation ID, as far as texts show it.
-fn short(generation: &GenerationId) -> &str {
-    generation.as_str().get(..SHOWN_DIGITS).unwrap_or(generation.as_str())
 }
 
 /// Spell a duration in seconds, as in `2 min 5 s`.
@@ -157,6 +145,15 @@ impl HistoryNote {
     #[must_use]
     pub fn after(self, previous: Option<&GenerationId>) -> Self {
         Self { previous: previous.cloned(), ..self }
+    }
+
+    /// List the changed paths in one line; `None` without any.
+    #[must_use]
+    pub fn listed_paths(&self) -> Option<String> {
+        let listed: Vec<&str> = self.paths.iter().take(SHOWN_PATHS).map(ManagedPath::as_str).collect();
+        let others = self.path_count.saturating_sub(listed.len());
+        let others = if others == 0 { String::new() } else { format!(" and {others} more") };
+        (!listed.is_empty()).then(|| format!("{}{others}", listed.join(", ")))
     }
 
     /// Add changed paths, each once.

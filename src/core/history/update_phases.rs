@@ -1,7 +1,7 @@
 //! Durations of the phases of an update, from the entries about its generation.
 
-use super::{HistoryEntry, HistoryEvent};
-use crate::core::values::identifiers::GenerationId;
+use super::{HistoryEntry, HistoryEvent, duration};
+use crate::core::values::identifiers::{BootId, GenerationId};
 
 /// Phases with the events that begin and end them, by the names of the daemon's phases.
 const PHASES: [(&str, HistoryEvent, HistoryEvent); 4] = [
@@ -36,6 +36,27 @@ pub fn phases(entries: &[HistoryEntry], end: &HistoryEntry) -> Vec<UpdatePhase> 
     preparing.into_iter().chain(others).collect()
 }
 
+/// Tell in one line what the last update of the boot `boot` changed and how long it took; `None` if the boot has none.
+#[must_use]
+pub fn last_update(entries: &[HistoryEntry], boot: &BootId) -> Option<String> {
+    let is_end = |entry: &HistoryEntry| {
+        matches!(entry.event, HistoryEvent::Applied | HistoryEvent::Confirmed) && entry.boot_id == *boot
+    };
+    let index = entries.iter().rposition(is_end)?;
+    let (end, entries) = (entries.get(index)?, entries.get(..=index)?);
+    let generation = end.note.generation.as_ref()?;
+    // What a reboot brought is in the note of what was staged.
+    let change = last(entries, generation, &HistoryEvent::Staged).unwrap_or(end);
+    let changed = change.note.listed_paths().map(|paths| format!("changed {paths}"));
+    let phases = phases(entries, end);
+    let took: Vec<String> = if phases.is_empty() {
+        end.note.seconds.map(|seconds| format!("took {}", duration(seconds))).into_iter().collect()
+    } else {
+        phases.iter().map(|phase| format!("{} {}", phase.name, duration(phase.seconds))).collect()
+    };
+    Some(changed.into_iter().chain(took).collect::<Vec<_>>().join(", "))
+}
+
 fn last<'a>(
     entries: &'a [HistoryEntry],
     generation: &GenerationId,
@@ -50,7 +71,6 @@ fn last<'a>(
 mod tests {
     use super::super::{EntryRequester, HistoryNote};
     use super::*;
-    use crate::core::values::identifiers::BootId;
 
     fn entry(second: i64, event: HistoryEvent, generation: &str, seconds: Option<u64>) -> HistoryEntry {
         let note = HistoryNote::of_config(&"c".into(), &generation.into());
@@ -61,6 +81,27 @@ mod tests {
             requester: EntryRequester::default(),
             boot_id: BootId::default(),
         }
+    }
+
+    #[test]
+    fn last_update_tells_its_changes_and_phases() {
+        let path = crate::core::values::names::ManagedPath::constant("/etc/a");
+        let mut staged = entry(100, HistoryEvent::Staged, "b", Some(90));
+        staged.note = staged.note.with_paths([&path]);
+        let mut applied = entry(300, HistoryEvent::Applied, "c", Some(2));
+        applied.note = applied.note.with_paths([&path]);
+        let entries = [
+            staged,
+            entry(160, HistoryEvent::Unlocked, "b", None),
+            entry(230, HistoryEvent::Confirmed, "b", None),
+        ];
+        let boot = BootId::default();
+        assert_eq!(
+            last_update(&entries, &boot).unwrap(),
+            "changed /etc/a, Preparing 1 min 30 s, Draining 1 min 0 s"
+        );
+        assert_eq!(last_update(&[applied], &boot).unwrap(), "changed /etc/a, took 2 s");
+        assert_eq!(last_update(&entries, &"another".into()), None);
     }
 
     #[test]

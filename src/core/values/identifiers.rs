@@ -61,6 +61,17 @@ identifier! {
     GenerationId, "pattern" = "^[0-9a-f]{32}$"
 }
 
+/// Digits of a generation ID that texts show: enough to tell the generations of a host apart.
+const SHOWN_DIGITS: usize = 12;
+
+impl GenerationId {
+    /// Return the beginning of the ID, as far as texts show it. JSON documents and the journal have all of it.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        self.0.get(..SHOWN_DIGITS).unwrap_or(&self.0)
+    }
+}
+
 identifier! {
     /// ID of a boot: the kernel's, a UUID. Soft reboots keep the kernel, so `+` and their number follow after the
     /// first one. Empty if it could not be read: then boots cannot be told apart.

@@ -16,6 +16,7 @@ use crate::core::config::{machine_configuration, managed_files};
 use crate::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation,
 };
+use crate::core::history::update_phases::last_update;
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::pending::PendingGeneration;
 use crate::core::trust::document::TrustVersion;
@@ -28,6 +29,7 @@ use crate::daemon::jobs::force_file::{is_forced, remove_force_file};
 use crate::daemon::jobs::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
 use crate::daemon::jobs::work_result::{HostFacts, JobFindings, WorkResult};
 use crate::daemon::jobs::{pin_work, problem, reboot_attempt, trust_work};
+use crate::host::facts::boot;
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -42,7 +44,7 @@ use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::{running_host, sysroot};
-use crate::transaction::{SysrootOpener, TransactionError, handover};
+use crate::transaction::{SysrootOpener, TransactionError, handover, history};
 
 /// Paths that a message names.
 pub(super) const NAMED: usize = 5;
@@ -320,6 +322,8 @@ impl WorkPorts<'_> {
             unsupported_packages: booted.map_or(0, |booted| booted.layering.unsupported()),
             generations: own_generations(deployments, host),
             origin: HostOrigin::load(&host.root),
+            // The history is informative: one that cannot be read fails no verification.
+            update: last_update(&history::load(&host.root).unwrap_or_default().entries, &boot::boot_id(0)),
         });
         let verified = compare_and_repair(&mut *os, host, held_back, findings)?;
         let blocking = verified.blocking();

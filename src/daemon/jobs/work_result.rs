@@ -68,6 +68,8 @@ pub(in crate::daemon) struct HostFacts {
     pub(in crate::daemon) generations: Vec<GenerationFigures>,
     /// Origin of the host.
     pub(in crate::daemon) origin: HostOrigin,
+    /// Last update of this boot, in one line.
+    pub(in crate::daemon) update: Option<String>,
 }
 
 /// Result of comparing the host with its record, for the metrics.

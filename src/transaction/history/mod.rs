@@ -2,6 +2,7 @@
 //! a change, and is logged.
 
 use jiff::Timestamp;
+use log::Level;
 
 use crate::core::history::history_log::{HistoryLog, HistoryWrite, MOST_BYTES, add};
 use crate::core::history::{HistoryEntry, HistoryEvent, HistoryNote};
@@ -48,7 +49,12 @@ fn mirror(entry: &HistoryEntry) {
         ("FLAMEHOLDER_REASON", note.reason.as_deref().unwrap_or_default()),
         ("FLAMEHOLDER_REQUESTER", &requester.command),
     ];
-    journal::send(&harmless_line(&entry.summary()), &fields);
+    let level = match event {
+        HistoryEvent::RolledBack | HistoryEvent::Blocked | HistoryEvent::FinalizeFailed => Level::Error,
+        HistoryEvent::Repaired => Level::Warn,
+        _ => Level::Info,
+    };
+    journal::send(level, &harmless_line(&entry.summary()), &fields);
 }
 
 fn append(disk: &dyn HostDisk, entry: &HistoryEntry) -> Result<(), HostError> {

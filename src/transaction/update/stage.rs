@@ -6,6 +6,7 @@ use std::path::Path;
 use super::offline_sysroot::{deploy_request, deployment_record};
 use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
+use crate::core::config::managed_files::unit_path;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
@@ -73,7 +74,10 @@ pub(crate) fn stage_generation(
         Ok(pending)
     });
     let pending = kept.inspect_err(|_| discard(os, &deployment.id))?;
+    let diff = &draft.plan.diff;
+    let units: Vec<ManagedPath> = diff.units.keys().map(|name| unit_path(name)).collect();
     let note = staged_note(&pending).after(pending.staged.replaces.as_ref());
+    let note = note.with_paths(diff.files.keys().chain(diff.links.keys()).chain(&units));
     history::note(host, HistoryEvent::Staged, note);
     Ok(pending)
 }

@@ -53,7 +53,7 @@ fn files_update_bypasses_the_daemon_which_sees_its_deployment() {
     assert_eq!(host.status()["pending"]["rpmOstreeTransactions"], 0);
     assert!(staged(), "the daemon shows the lock");
     let shown = host.run_ok(["flameholder", "status"]);
-    assert!(shown.contains("(staged, locked)") && shown.contains("(boots next, booted"), "{shown}");
+    assert!(shown.contains("(staged, locked)") && shown.contains("(booted, boots next"), "{shown}");
     assert_unlocked(&host.apply(&config, None));
     assert!(!staged(), "the daemon reads the deployments again");
     let shown = host.run_ok(["flameholder", "status"]);

@@ -11,12 +11,13 @@ use testbed::booted::host::{Host, confirmed_host};
 use testbed::model::run::Outcome;
 
 /// Commands of an operator, with their arguments. `two` stands for a config that needs a reboot.
-const COMMANDS: [&[&str]; 11] = [
+const COMMANDS: [&[&str]; 12] = [
     &["plan", "--desired", "two"],
     &["plan", "--desired", "two", "--exit-code", "-o", "json"],
     &["apply", "--desired", "two"],
     &["apply", "--desired", "two", "--locked"],
     &["status"],
+    &["status", "--exit-code"],
     &["verify"],
     &["unstage"],
     &["rollback"],
@@ -26,23 +27,26 @@ const COMMANDS: [&[&str]; 11] = [
 ];
 
 /// What differs between two runs, by its pattern.
-const VARYING: [(&str, &str); 9] = [
+const VARYING: [(&str, &str); 11] = [
     (r"\b[0-9a-f]{64}\b", "[digest]"),
     (r"\b[0-9a-f]{32}\b", "[generation]"),
+    (r"(generation +\(?)[0-9a-f]{12}\b", "$1[generation]"),
+    (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ( \([^)]* ago\))?", "[time]"),
     (r"\b[0-9a-f]{12}\.(\d)", "[commit].$1"),
     (r"oci:\S+", "oci:[image]"),
     (r"\d+ of \d+ MiB", "[free] of [size] MiB"),
     (r"\d+(\.\d+)? [KMG]iB", "[size]"),
     (r"\d+ min \d+ s left", "[time] left"),
     (r"\d+ more seconds", "[seconds] more seconds"),
-    (r"agent: \S+", "agent: [version]"),
+    (r"agent: +\S+", "agent: [version]"),
 ];
 
 /// Run a command in a state, on a host of its own.
 fn run(host: &Host, state: HostState, command: &[&str]) -> Outcome {
     let copy = host.copy();
     let line = command.iter().map(|word| if *word == "two" { state.desired() } else { (*word).to_owned() });
-    let line: Vec<String> = std::iter::once("flameholder".to_owned()).chain(line).collect();
+    let program = ["env", "LC_ALL=C.UTF-8", "flameholder"].map(str::to_owned);
+    let line: Vec<String> = program.into_iter().chain(line).collect();
     copy.run(state.prefix().iter().map(ToString::to_string).chain(line))
 }
 
@@ -58,8 +62,8 @@ fn text(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for (command, outcome) in COMMANDS.iter().zip(outcomes) {
         let code = outcome.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
-        // The whole document is in the schema; what an operator reads is the text.
-        let output = if command.contains(&"json") { "" } else { &outcome.stdout };
+        // The whole document is in the schema; what an operator reads is the text, once.
+        let output = if command.contains(&"--exit-code") { "" } else { &outcome.stdout };
         writeln!(text, "$ flameholder {}   => {code}\n{output}", command.join(" ")).unwrap();
         for line in outcome.stderr.lines() {
             writeln!(text, "stderr: {line}").unwrap();

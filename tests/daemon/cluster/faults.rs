@@ -18,7 +18,7 @@ fn assert_recovers_from(faults: &[Fault]) {
     agent.wait_for_line("Done rendered-one");
     for fault in faults {
         cluster.proxy.fail(*fault);
-        agent.wait_for_line("warn: ");
+        agent.wait_for_line("warning: ");
         cluster.set_desired_config("rendered-none");
         cluster.proxy.fail(Fault::None);
         agent.wait_for_line("BackingOff rendered-none, on rendered-one: the cluster has no machineconfigs");
@@ -69,7 +69,7 @@ fn refused_conditions_are_written_once_the_server_accepts_them() {
     cluster.proxy.fail(Fault::StatusOfPatch(403));
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line(
-        "warn: not writing conditions of the MachineConfigNode, until it accepts them: the API server denies access",
+        "warning: not writing conditions of the MachineConfigNode, until it accepts them: the API server denies access",
     );
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("desiredDrain=uncordon-rendered-one");

@@ -7,7 +7,7 @@ use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, NODE};
 
 /// Beginning of the log line about conditions that are not written.
-const UNWRITTEN: &str = "warn: not writing conditions of the MachineConfigNode";
+const UNWRITTEN: &str = "warning: not writing conditions of the MachineConfigNode";
 
 #[test]
 fn missing_object_is_created_with_the_pool_of_the_nodes_labels() {

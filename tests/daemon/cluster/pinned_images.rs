@@ -94,7 +94,7 @@ fn images_are_pulled_pinned_and_reported_until_their_set_is_gone() {
         json!([{"name": "release", "currentGeneration": generation, "desiredGeneration": generation}]);
     assert_eq!(entries(&cluster), entry);
     let status = host.run_ok(["flameholder", "status"]);
-    assert!(status.contains("pinned images: 2 images of 1 pinned image set on the node"), "{status}");
+    assert!(status.contains("pinned images:  2 images of 1 pinned image set on the node"), "{status}");
     assert!(agent.metrics().contains("flameholder_pinned_images{state=\"present\"} 2"));
 
     // Another daemon finds everything in place, and neither writes nor reloads anything.

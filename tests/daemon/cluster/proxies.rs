@@ -62,7 +62,7 @@ fn proxy_of_the_kubeconfig_is_used_and_its_password_stays_secret() {
     // First a proxy that is out of reach: the error names no password.
     write("127.0.0.1:1");
     let mut agent = cluster.start_introduced_agent(&host);
-    agent.wait_for_line("warn: the API server cannot be reached");
+    agent.wait_for_line("warning: the API server cannot be reached");
     assert!(cluster.proxy.log().requests.is_empty(), "requests pass by the proxy");
     write(&proxy.address().to_string());
     agent.wait_for_line("Done rendered-one");
@@ -97,7 +97,7 @@ fn token_in_a_file_identifies_in_place_of_the_user_of_the_kubeconfig() {
     fs::write(host.path("media/token"), "of-the-pod\n").unwrap();
     let environment = [("FLAMEHOLDER_TOKEN_FILE", "/run/media/token")];
     let mut agent = cluster.start_agent_with_environment(&host, &environment);
-    let refused = agent.wait_for_line("warn: ");
+    let refused = agent.wait_for_line("warning: ");
     assert!(
         refused.contains("/run/media/token cannot be used") && refused.contains("line feed"),
         "{refused}"

@@ -89,7 +89,7 @@ fn client_certificate_identifies_the_node_and_foreign_server_is_refused() {
     cluster.proxy.fail(Fault::None);
     cluster.proxy.clear();
     cluster.set_desired_config("rendered-two");
-    while !is_about_the_certificate(&agent.wait_for_line("warn: ")) {}
+    while !is_about_the_certificate(&agent.wait_for_line("warning: ")) {}
     assert!(cluster.proxy.log().requests.is_empty(), "a request reached the foreign server");
     // The cluster's server is back, and the kubelet's certificate has been replaced.
     drop(foreign);
@@ -114,6 +114,6 @@ fn kernel_in_fips_mode_gets_no_tls_of_the_agents_own() {
     if !executables::has_tls_of_its_own() {
         return drop(agent.wait_for_line("Done rendered-one"));
     }
-    while !agent.wait_for_line("warn: ").contains("the kernel is in FIPS mode, and this build") {}
+    while !agent.wait_for_line("warning: ").contains("the kernel is in FIPS mode, and this build") {}
     assert!(cluster.proxy.log().requests.is_empty(), "a request reached the server");
 }

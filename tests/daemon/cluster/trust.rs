@@ -157,7 +157,7 @@ fn rotation_restarts_the_kubelet_before_it_is_reported() {
     cluster.set_server_ca("");
     cluster.patch_trust(&json!({"metadata": {"labels": {"a": "b"}}}));
     agent.wait_for_line(
-        "warn: CAs and pull secret of the cluster cannot be read: the cluster has no certificates",
+        "warning: CAs and pull secret of the cluster cannot be read: the cluster has no certificates",
     );
     assert_eq!(cluster.annotation("lastObservedServerCAAnnotation"), None);
     cluster.set_server_ca(&both);
@@ -208,7 +208,7 @@ fn kubelet_that_does_not_start_gets_the_old_ca_back() {
     assert!(reason.contains("restarting kubelet.service: unit is masked"), "{reason}");
     assert_eq!(kubeconfigs(&host), before);
     assert_eq!(cluster.annotation("lastObservedServerCAAnnotation"), None);
-    agent.wait_for_line("warn: trust material of the cluster is not applied");
+    agent.wait_for_line("warning: trust material of the cluster is not applied");
 }
 
 #[test]

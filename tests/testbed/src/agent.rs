@@ -72,7 +72,7 @@ impl Agent {
     /// Wait for a line of output with this beginning, and return the line.
     pub fn wait_for_line(&mut self, beginning: &str) -> String {
         self.lines.wait_for(&format!("begins with `{beginning}`"), |line| {
-            line.trim_start_matches("info: ").starts_with(beginning)
+            line.starts_with(beginning) || without_level(line).is_some_and(|line| line.starts_with(beginning))
         })
     }
 
@@ -99,7 +99,7 @@ impl Agent {
 
     /// Phases so far, repetitions of a phase merged.
     pub fn phases(&self) -> Vec<&str> {
-        let phases = self.lines.seen().iter().filter_map(|line| line.strip_prefix("info: "));
+        let phases = self.lines.seen().iter().filter_map(|line| without_level(line));
         let mut phases: Vec<&str> = phases
             .filter(|line| line.starts_with(char::is_uppercase))
             .filter_map(|line| line.split([' ', ':']).next())
@@ -159,4 +159,9 @@ impl Drop for Agent {
         drop(self.process.kill());
         drop(self.process.wait());
     }
+}
+
+/// Message of a line of the log; `None` for other lines.
+fn without_level(line: &str) -> Option<&str> {
+    ["info: ", "warning: ", "error: "].iter().find_map(|level| line.strip_prefix(level))
 }

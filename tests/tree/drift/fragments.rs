@@ -42,14 +42,18 @@ fn each_drift_is_listed_with_its_policy() {
         ]
     );
     let text = host.verify(&[]).stdout;
-    let (counting, ignored) = text.split_once("ignored by policy, 1 deviation:\n").unwrap();
-    assert!(counting.starts_with("2 deviations from rendered-many"), "{text}");
-    assert!(counting.contains("/etc/soft  is missing  [repair]"), "{text}");
+    let (counting, ignored) = text.split_once("ignored by policy: 1 drifted path\n").unwrap();
+    assert!(counting.starts_with("rendered-many (generation "), "{text}");
+    assert!(counting.contains("): 2 drifted paths\n"), "{text}");
     assert!(
-        counting.contains("/etc/admin.conf  has another mode (expected 0644, found 0600)  [report]"),
+        counting.contains(
+            "  PATH             DIFFERS  WAS   IS    POLICY\n\
+            \u{20} /etc/admin.conf  mode     0644  0600  report\n\
+            \u{20} /etc/soft        missing  -     -     repair\n"
+        ),
         "{text}"
     );
-    assert!(ignored.starts_with("  /etc/b  has other content (expected 5 bytes, found 8 bytes)\n"), "{text}");
+    assert!(ignored.contains("  /etc/b  content  5 bytes  8 bytes\n"), "{text}");
 }
 
 #[test]
@@ -58,7 +62,7 @@ fn ignored_drift_is_listed_but_not_counted() {
     host.settings("10.toml", &default("ignore"));
     let outcome = host.verify(&[]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(outcome.stdout.contains("ignored by policy, 1 deviation:\n  /etc/b"), "{outcome:?}");
+    assert!(outcome.stdout.contains("ignored by policy: 1 drifted path\n"), "{outcome:?}");
     assert_eq!(host.document(&[])["drift"][0]["policy"], "ignore");
 }
 

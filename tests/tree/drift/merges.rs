@@ -40,11 +40,7 @@ fn local_change_is_no_drift_and_is_merged_by_an_update() {
     host.put(PATH, "server a\ndriftfile d\nlogdir l\nallow 10.0.0.0/8\n");
     let verified = host.verify(&[]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
-    assert!(
-        verified
-            .stdout
-            .contains("local changes, which the next update keeps, 1 deviation:\n  /etc/chrony.conf")
-    );
+    assert!(verified.stdout.contains("local changes, which the next update keeps: 1 drifted path\n"));
     // The same config again changes nothing.
     let before = host.snapshot();
     assert_eq!(run(&host, "plan", RECORDED, &["--exit-code"]).code, Some(0));
@@ -53,7 +49,11 @@ fn local_change_is_no_drift_and_is_merged_by_an_update() {
 
     let desired = "server b\ndriftfile d\nlogdir l\n";
     let plan = run(&host, "plan", desired, &[]);
-    assert!(plan.stdout.contains("Local changes that `apply` keeps\n  /etc/chrony.conf\n"), "{plan:?}");
+    assert!(
+        plan.stdout
+            .contains("local changes     1 kept, as the drift policy `merge` says\n    /etc/chrony.conf\n"),
+        "{plan:?}"
+    );
     let document = json_of(&run(&host, "plan", desired, &["-o", "json"]));
     assert_eq!(document["merges"], json!([{"path": PATH, "conflict": null}]));
     assert_eq!((&document["drift"], &document["restores"]), (&json!([]), &json!([])));
@@ -118,11 +118,8 @@ fn only_the_content_of_a_text_may_differ() {
     host.mode(PATH, 0o600);
     let verified = host.verify(&[]);
     assert_eq!(verified.code, Some(2), "{verified:?}");
-    assert!(verified.stdout.contains("/etc/chrony.conf  has another mode"), "{verified:?}");
-    assert!(
-        verified.stdout.contains("keeps, 1 deviation:\n  /etc/chrony.conf  has other content"),
-        "{verified:?}"
-    );
+    assert!(verified.stdout.contains("/etc/chrony.conf  mode     0644  0600  merge\n"), "{verified:?}");
+    assert!(verified.stdout.contains("keeps: 1 drifted path\n"), "{verified:?}");
     assert_eq!(run(&host, "apply", RECORDED, &[]).code, Some(0));
     assert_eq!(host.text(PATH), "server a\nmine\n");
     host.remove(PATH);

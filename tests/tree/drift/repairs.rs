@@ -130,9 +130,9 @@ fn obstacles_are_reported_and_other_drift_is_repaired() {
     let outcome = host.verify(&["--repair"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     for expected in [
-        "repaired, 1 deviation:\n  /etc/soft  is missing\n",
-        "  /etc/b  is of another type (expected a file, found a directory)  [repair]\n    not repaired: /etc/b is a directory",
-        "not repaired: /etc/deep/er is a file, but /etc/deep/er/c needs a directory there",
+        "repaired: 1 drifted path\n",
+        "  not repaired: /etc/b is a directory",
+        "/etc/deep/er is a file, but /etc/deep/er/c needs a directory there",
     ] {
         assert!(outcome.stdout.contains(expected), "{expected}: {outcome:?}");
     }

@@ -32,9 +32,10 @@ fn first_plan_compares_the_disk_with_the_config() {
     let host = host();
     let text = run(&host, "plan", &config(), &[]).stdout;
     for line in [
-        "~ file /etc/local  new in the config; replaces a local file, which is kept",
-        "+ file /etc/new  new in the config\n",
-        "= file /etc/same  new in the config; already so on the disk\n",
+        "  files             1 added, 1 changed, 1 already so\n",
+        "    + /etc/new    0644, 5 bytes\n",
+        "    ~ /etc/local  0644, 5 bytes; replaces a local file, which is kept",
+        "    = /etc/same   0644, 5 bytes\n",
     ] {
         assert!(text.contains(line), "{line}: {text}");
     }
@@ -48,7 +49,7 @@ fn first_plan_compares_the_disk_with_the_config() {
 fn plain_tree_is_promised_no_reboot() {
     let host = host();
     let text = run(&host, "plan", &config(), &[]).stdout;
-    assert!(text.contains("Disruption: none here; on a running host\n"), "{text}");
+    assert!(text.contains("nothing is drained, restarted or rebooted; on a running host:\n"), "{text}");
     let json: Value = serde_json::from_str(&run(&host, "plan", &config(), &["-o", "json"]).stdout).unwrap();
     assert_eq!(json["hypothetical"], true);
 }
@@ -65,7 +66,7 @@ fn exit_code_of_a_plan_tells_whether_apply_changes_the_disk() {
     assert_eq!(drifted.code, Some(2));
     assert!(
         drifted.stdout.contains(
-            "Drift that `apply` undoes\n  /etc/new  has other content (expected 5 bytes, found 7 bytes)\n"
+            "  drift             1 undone by `apply`\n    ~ /etc/new  has other content (expected 5 bytes, found 7 bytes)\n"
         ),
         "{drifted:?}"
     );

@@ -65,5 +65,5 @@ fn plan_warns_of_paths_in_run() {
     let [warning] = warnings.as_array().unwrap().as_slice() else { panic!("one warning: {warnings}") };
     let warning = warning.as_str().unwrap();
     assert!(warning.starts_with("/run/x: ") && warning.contains("does not outlive a boot"), "{warning}");
-    assert!(text.contains("Warnings") && text.contains(warning), "{text}");
+    assert!(text.contains("  warnings          1\n") && text.contains(warning), "{text}");
 }

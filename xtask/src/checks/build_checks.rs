@@ -35,6 +35,11 @@ pub fn documentation(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     run_one(doc.args(SCOPE).env("RUSTDOCFLAGS", "-D warnings"))
 }
 
+/// Compare the manual pages and shell completions with the command line.
+pub fn manual(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    run_one(&mut run.tree.cargo(&["run", "--quiet", "--package", "manual", "--", "--check"]))
+}
+
 /// Build the release executables.
 pub fn release_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     run.tree.build_release().map(|()| CheckOutcome::PASSED)

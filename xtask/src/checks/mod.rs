@@ -117,6 +117,7 @@ const CHECKS: &[Check] = &[
     check("lints without the worker", CheckScope::Full, &[], build_checks::lints_without_worker),
     check("library tests", CheckScope::Quick, &[], test_checks::library_tests),
     check("documentation", CheckScope::Full, &[], build_checks::documentation),
+    check("manual", CheckScope::Full, &[], build_checks::manual),
     check("next release", CheckScope::EachPart, &[], test_checks::next_release),
     check(TEST_BUILD, CheckScope::EachPart, &[], test_checks::test_build),
     check("SELinux modules", CheckScope::Full, &[TEST_BUILD], test_checks::selinux_modules),

@@ -17,6 +17,13 @@ pub struct Outcome {
     pub stderr: String,
 }
 
+impl Outcome {
+    /// First line of the output: the title or the verdict.
+    pub fn first_line(&self) -> &str {
+        self.stdout.lines().next().unwrap_or_default()
+    }
+}
+
 /// Path of the executable under test.
 pub fn program() -> String {
     executables::flameholder().into_os_string().into_string().expect("an executable's path in UTF-8")
