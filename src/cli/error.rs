@@ -1,13 +1,11 @@
 //! Errors of commands and their exit codes: 1 failed, 64 wrong usage, 75 try again, 78 bad configuration.
 
-use std::process::ExitCode;
-
 use crate::cluster::introduction::IntroductionError;
 use crate::core::state::installation::image_agent::{AgentVersionError, IMAGE_COMMAND};
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::image::ImageRefError;
-use crate::core::values::refusal::RefusalList;
+use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::daemon::DaemonError;
 use crate::host::HostError;
 use crate::https::HttpsError;
@@ -17,6 +15,8 @@ use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::error::StateError;
 use crate::transaction::update::error::UpdateError;
 
+/// Any other failure.
+const FAILED: u8 = 1;
 /// `EX_USAGE`: the command line is wrong.
 const USAGE: u8 = 64;
 /// `EX_TEMPFAIL`: the sysroot or the host lock is busy; the same call may succeed later.
@@ -109,24 +109,32 @@ impl CliError {
         }
     }
 
+    /// Return the problems of a refused document; empty for other errors.
+    #[must_use]
+    pub fn refusals(&self) -> &[Refusal] {
+        match self {
+            Self::Refused { source: list, .. }
+            | Self::Transaction(TransactionError::Plan(PlanError::Refused(list))) => list.as_slice(),
+            _ => &[],
+        }
+    }
+
     /// Map the error to an exit code of the table in `docs/usage/troubleshooting.md`.
     #[must_use]
-    pub fn exit_code(&self) -> ExitCode {
+    pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Image(_) => ExitCode::from(USAGE),
+            Self::Usage(_) | Self::Image(_) => USAGE,
             Self::Refused { .. }
             | Self::Transaction(
                 TransactionError::Plan(PlanError::Refused(_))
                 | TransactionError::State(StateError::Settings(_)),
-            ) => ExitCode::from(CONFIG),
+            ) => CONFIG,
             Self::FollowsSource { .. }
-            | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => {
-                ExitCode::from(TRY_AGAIN)
-            }
-            Self::Https(error) if error.is_transient() => ExitCode::from(TRY_AGAIN),
-            Self::Transaction(error) if error.is_busy() => ExitCode::from(TRY_AGAIN),
-            Self::Daemon(DaemonError::Lock(error)) if error.is_busy() => ExitCode::from(TRY_AGAIN),
-            _ => ExitCode::FAILURE,
+            | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => TRY_AGAIN,
+            Self::Https(error) if error.is_transient() => TRY_AGAIN,
+            Self::Transaction(error) if error.is_busy() => TRY_AGAIN,
+            Self::Daemon(DaemonError::Lock(error)) if error.is_busy() => TRY_AGAIN,
+            _ => FAILED,
         }
     }
 }

@@ -29,6 +29,7 @@ use output::{journal_log, stderr_log, terminal};
 
 use crate::core::values::profile::Profile;
 use crate::host::interrupt_signals::InterruptSignals;
+use crate::report::error::ErrorDocument;
 
 /// Makes an OSTree host match its rendered MachineConfig: all of it or none of it
 #[derive(Debug, Parser)]
@@ -223,6 +224,7 @@ pub fn run() -> ExitCode {
         _ => stderr_log::install(least),
     }
     let place = cli.command.place().map(TargetArgs::to_string);
+    let output = cli.command.output();
     match dispatch(cli.command) {
         Ok(verdict) => verdict.into(),
         // The reader has seen enough, as `head` has.
@@ -230,8 +232,13 @@ pub fn run() -> ExitCode {
         Err(error) => {
             // Paths in errors of the host are below the root of the tree.
             let place = place.filter(|_| matches!(error, CliError::Transaction(_))).unwrap_or_default();
-            terminal::error(&format!("{place}{}", error.chain()));
-            error.exit_code()
+            let message = format!("{place}{}", error.chain());
+            terminal::error(&message);
+            if output == OutputFormat::Json {
+                // The exit code tells of the failure also where standard output is closed.
+                drop(input::print_json(&ErrorDocument::of(error.code(), message, error.refusals())));
+            }
+            ExitCode::from(error.code())
         }
     }
 }
@@ -246,6 +253,19 @@ impl Command {
             Self::Verify(args) => Some(&args.place),
             Self::Recover(args) => Some(&args.place),
             _ => None,
+        }
+    }
+
+    /// Return the notation of the command's result.
+    fn output(&self) -> OutputFormat {
+        match self {
+            Self::Plan(args) => args.output,
+            Self::Status(args) => args.output,
+            Self::Verify(args) => args.output,
+            Self::History(args) => args.output,
+            Self::EtcDiff(args) => args.output,
+            Self::Version(args) => args.output,
+            _ => OutputFormat::Text,
         }
     }
 

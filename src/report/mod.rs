@@ -1,5 +1,6 @@
 //! JSON documents of `-o json`: one per command, with a version and a schema in `docs/schema/`.
 
+pub mod error;
 pub mod etc_diff;
 pub mod history;
 pub mod plan;

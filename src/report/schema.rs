@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use crate::report::error::ErrorDocument;
 use crate::report::etc_diff::EtcDiffDocument;
 use crate::report::history::HistoryDocument;
 use crate::report::plan::PlanDocument;
@@ -11,10 +12,11 @@ use crate::report::status::StatusDocument;
 use crate::report::verify::VerifyDocument;
 use crate::report::version::VersionDocument;
 
-/// Generate the schema of each document, with the name of its command.
+/// Generate the schema of each document, with the name of its command, or `error`.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("error", schema_of::<ErrorDocument>("error")),
         ("etc-diff", schema_of::<EtcDiffDocument>("etc-diff")),
         ("history", schema_of::<HistoryDocument<'_>>("history")),
         ("plan", with_action_rules(schema_of::<PlanDocument<'_>>("plan"))),
@@ -31,7 +33,11 @@ fn schema_of<T: JsonSchema>(command: &str) -> Value {
     // Each document has a version of its own: the value of its member `schema`.
     let version = schema.pointer("/properties/schema/const").cloned().unwrap_or_default();
     schema.insert("$id".to_owned(), json!(format!("urn:flameholder:schema:{command}:{version}")));
-    schema.insert("title".to_owned(), json!(format!("flameholder {command} -o json")));
+    let title = match command {
+        "error" => "failed command with -o json".to_owned(),
+        command => format!("flameholder {command} -o json"),
+    };
+    schema.insert("title".to_owned(), json!(title));
     schema.to_value()
 }
 

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tempfile::TempDir;
 use testbed::executables;
 use testbed::model::document::{file, with_files};
@@ -114,6 +114,32 @@ fn colours_follow_option_and_environment() {
         assert!(output.status.success(), "{output:?}");
         assert_eq!(output.stdout.contains(&0x1b), is_coloured, "{options:?} {variable:?}");
     }
+}
+
+#[test]
+fn failure_is_a_document_where_the_result_is_one() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("config.json");
+    let files = [file("etc/a", "a"), file("/etc/../b", "b")];
+    let root = tree.root().to_str().unwrap();
+    for (text, code, problems) in [
+        (with_files("rendered-worker-one", &files).to_string(), 78, 2),
+        ("{\"kind\": 1,\n}".to_owned(), 78, 1),
+    ] {
+        fs::write(&path, text).unwrap();
+        let failed = flameholder(["plan", "--root", root, "--desired", path.to_str().unwrap(), "-o", "json"]);
+        assert_eq!(failed.code, Some(code), "{failed:?}");
+        let document: Value = serde_json::from_str(&failed.stdout).unwrap();
+        let error = &document["error"];
+        assert_eq!((&document["schema"], &error["code"]), (&json!(1), &json!(code)), "{document:#}");
+        assert_eq!(failed.stderr, format!("error: {}\n", error["message"].as_str().unwrap()));
+        assert_eq!(error["problems"].as_array().unwrap().len(), problems, "{document:#}");
+        let first = &error["problems"][0];
+        assert!(first["field"] == "spec.config.storage.files[0].path" || first["line"] == 2, "{document:#}");
+    }
+    let missing = flameholder(["history", "--root", "/nowhere", "-o", "json"]);
+    let document: Value = serde_json::from_str(&missing.stdout).unwrap();
+    assert_eq!((missing.code, &document["error"]["problems"][0]["field"]), (Some(1), &Value::Null));
 }
 
 #[test]

@@ -12,7 +12,7 @@ use testbed::model::rendered::real_configs;
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-const SCHEMAS: [&str; 6] = ["etc-diff", "history", "plan", "status", "verify", "version"];
+const SCHEMAS: [&str; 7] = ["error", "etc-diff", "history", "plan", "status", "verify", "version"];
 
 fn schema(name: &str) -> Value {
     let text = fs::read(testbed::repository().join("docs/schema").join(name).with_extension("json")).unwrap();
@@ -289,6 +289,10 @@ fn good(name: &str) -> Value {
         "recordMatches": true, "atFinalization": false, "applied": "2026-11-23T09:12:00Z", "confirmed": null, "unsupported": ["a reason"], "deferred": [],
         "signature": {"rule": "default", "demand": "nothing", "keyFiles": [{"path": "/etc/pki/os.pub", "digest": format!("sha256:{:064}", 1)}], "enforcement": "notNeeded"}});
     match name {
+        "error" => {
+            json!({"schema": 1, "error": {"code": 78, "message": "worker.yaml:4:3: a reason", "problems": [
+            {"field": "spec.config.storage.files[1].mode", "message": "a reason", "line": 4, "column": 3}]}})
+        }
         "plan" => json!({
             "schema": 1, "profile": "native", "current": null, "desired": "c",
             "changes": {

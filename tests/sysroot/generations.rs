@@ -93,8 +93,8 @@ fn every_deviation_is_found() {
         (MANAGED, &|| chown(&managed, Some(1000), None).unwrap()),
         (MANAGED, &|| fs::remove_file(&managed).unwrap()),
         ("own.service", &|| fs::remove_file(&link).unwrap()),
-        ("boot entry", &|| fs::write(&menu, text.replace(" two ", " ")).unwrap()),
-        ("boot entry", &|| fs::write(&menu, text.replace(" two ", " Two ")).unwrap()),
+        ("kernel arguments", &|| fs::write(&menu, text.replace(" two ", " ")).unwrap()),
+        ("kernel arguments", &|| fs::write(&menu, text.replace(" two ", " Two ")).unwrap()),
     ];
     for (named, tamper) in tampering {
         assert_eq!(host.verify().code, Some(0));

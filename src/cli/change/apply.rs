@@ -1,13 +1,14 @@
 //! `flameholder apply`: make a host, a tree or a sysroot match the desired config.
 
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
 use crate::cli::change::running_host;
 use crate::cli::input::{load_configuration, open_to_change};
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::output::progress::ProgressDisplay;
+use crate::cli::output::progress::{ProgressDisplay, spelled};
 use crate::cli::output::terminal::print_text;
 use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
@@ -15,6 +16,7 @@ use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::drift::Drift;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::host::LockedRoot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -101,16 +103,17 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
 }
 
 fn apply_to_tree(path: &Path, desired: &DecodedConfig, args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
+    let began = Instant::now();
     let root = open_to_change(path)?;
     let applied = plain_tree::apply(&LockedRoot::lock(&root)?, desired, args.profile.into())?;
-    print_text(&summary_of_tree(&applied, desired))?;
+    print_text(&summary_of_tree(&applied, desired, began.elapsed()))?;
     Ok(CommandOutcome::Success)
 }
 
-fn summary_of_tree(applied: &TreeUpdate, desired: &DecodedConfig) -> String {
+fn summary_of_tree(applied: &TreeUpdate, desired: &DecodedConfig, took: Duration) -> String {
     let name = &desired.object.name;
     let mut text = if applied.changed {
-        format!("applied {name} as generation {}\n", applied.generation.shown())
+        format!("applied {}\n", result(name, &applied.generation, &applied.plan, took))
     } else {
         format!("nothing to do: {name} is applied already (generation {})\n", applied.generation.shown())
     };
@@ -136,26 +139,34 @@ fn apply_to_sysroot(
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };
-    let mut progress = ProgressDisplay::start();
+    let began = Instant::now();
+    let mut progress = ProgressDisplay::start("plan");
     let generated = offline_sysroot::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));
-    progress.finish();
-    print_text(&summary_of_sysroot(&generated?, desired))?;
+    progress.finish(generated.is_ok());
+    print_text(&summary_of_sysroot(&generated?, desired, began.elapsed()))?;
     Ok(CommandOutcome::Success)
 }
 
-fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig) -> String {
-    let (name, generation) = (&desired.object.name, generated.generation.shown());
+fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig, took: Duration) -> String {
+    let (name, generation) = (&desired.object.name, &generated.generation);
     let mut text = match &generated.deployment {
         Some(deployment) => {
-            format!("applied {name} as generation {generation}\ndeployment {} boots next\n", deployment.id)
+            let applied = result(name, generation, &generated.plan, took);
+            format!("applied {applied}\ndeployment {} boots next\n", deployment.id)
         }
-        None => format!("nothing to do: {name} is applied already (generation {generation})\n"),
+        None => format!("nothing to do: {name} is applied already (generation {})\n", generation.shown()),
     };
     if generated.deployment.is_some() {
         text.push_str(&restored(&generated.plan, false));
     }
     text.push_str(&unapplied(&generated.plan));
     text
+}
+
+/// Describe what became of a config: its generation, what changed, and how long that took.
+pub(crate) fn result(name: &ConfigName, generation: &GenerationId, plan: &Plan, took: Duration) -> String {
+    let changed = plan.diff.counted().unwrap_or_else(|| "no differences".to_owned());
+    format!("{name} as generation {}: {changed}, in {}", generation.shown(), spelled(took))
 }
 
 /// List the local changes that were kept, and those that were undone, and where the local versions of the files are. `keeps` is false where the previous

@@ -1,8 +1,9 @@
 //! `apply` and `rollback` on the running host: stage, unlock, and ask logind for the reboot.
 
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
-use crate::cli::change::apply::{RebootMode, SwitchArgs, restored, unapplied};
+use crate::cli::change::apply::{RebootMode, SwitchArgs, restored, result, unapplied};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::{print_text, say};
@@ -10,6 +11,7 @@ use crate::cli::session::{open_running, running_host};
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
+use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::chain;
@@ -52,11 +54,12 @@ pub(crate) fn apply(
         policy: &DisruptionPolicy::default(),
     };
     let locked = host.lock()?;
-    let mut progress = ProgressDisplay::start();
+    let began = Instant::now();
+    let mut progress = ProgressDisplay::start("plan");
     let work = update::running_host::prepare(&mut *session, &locked, target, &mut |stage| {
         progress.show(&stage);
     });
-    progress.finish();
+    progress.finish(work.is_ok());
     let name = &desired.object.name;
     match work? {
         RemainingWork::Nothing => {
@@ -70,12 +73,18 @@ pub(crate) fn apply(
             Ok(CommandOutcome::Success)
         }
         RemainingWork::Live(update) => {
-            let AppliedUpdate { plan, generation } = update.apply(&SystemdServices::system(), &locked)?;
-            let text = format!("applied {name} as generation {}; no reboot is needed\n", generation.shown());
+            progress.begin("change files and services");
+            let applied = update.apply(&SystemdServices::system(), &locked);
+            progress.finish(applied.is_ok());
+            let AppliedUpdate { plan, generation } = applied?;
+            let applied = result(name, &generation, &plan, began.elapsed());
+            let text = format!("applied {applied}; no reboot is needed\n");
             print_text(&(text + &restored(&plan, true) + &unapplied(&plan)))?;
             Ok(CommandOutcome::Success)
         }
-        RemainingWork::Reboot(staged) => switch_to(session, locked, staged, name, switch),
+        RemainingWork::Reboot(staged) => {
+            switch_to(session, locked, staged, SwitchTo { name, took: began.elapsed() }, switch)
+        }
     }
 }
 
@@ -86,11 +95,12 @@ pub(crate) fn roll_back(switch: SwitchArgs) -> Result<CommandOutcome, CliError> 
     let previous = rollback::previous_generation(&mut *session, &host)?;
     ensure_source_agrees(&host, &previous.record.config, switch.override_source)?;
     let locked = host.lock()?;
-    let mut progress = ProgressDisplay::start();
+    let began = Instant::now();
+    let mut progress = ProgressDisplay::start("plan");
     let staged = rollback::stage_rollback(&mut *session, &locked, &previous, &mut |stage| {
         progress.show(&stage);
     });
-    progress.finish();
+    progress.finish(staged.is_ok());
     let staged = staged?;
     if let Some(plan) = &staged.plan {
         match rollback::unmanaged_differences(&host.booted, &previous, plan) {
@@ -102,7 +112,8 @@ pub(crate) fn roll_back(switch: SwitchArgs) -> Result<CommandOutcome, CliError> 
             ),
         }
     }
-    switch_to(session, locked, staged, &previous.record.config, switch)
+    let to = SwitchTo { name: &previous.record.config, took: began.elapsed() };
+    switch_to(session, locked, staged, to, switch)
 }
 
 /// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the
@@ -140,17 +151,24 @@ pub(crate) fn ensure_source_agrees(
     }
 }
 
+/// Config that the host switches to, and the time that staging it took.
+#[derive(Debug, Clone, Copy)]
+struct SwitchTo<'a> {
+    name: &'a ConfigName,
+    took: Duration,
+}
+
 /// Report the staged update, unlock it unless it shall stay locked, and ask for a reboot where the options say so.
 fn switch_to(
     mut session: Box<dyn Sysroot>,
     host: LockedHost<'_>,
     update: StagedUpdate,
-    name: &ConfigName,
+    to: SwitchTo<'_>,
     switch: SwitchArgs,
 ) -> Result<CommandOutcome, CliError> {
     let StagedUpdate { plan, pending } = update;
-    let left = plan.map(|plan| restored(&plan, false) + &unapplied(&plan)).unwrap_or_default();
-    print_text(&(staged(&pending, name) + &left))?;
+    let left = plan.as_ref().map(|plan| restored(plan, false) + &unapplied(plan)).unwrap_or_default();
+    print_text(&(staged(&pending, plan.as_ref(), to) + &left))?;
     if switch.locked {
         let is_unlocked = pending.unlocked_in.as_ref() == Some(host.boot_id());
         print_text(if is_unlocked {
@@ -172,9 +190,14 @@ fn switch_to(
     Ok(CommandOutcome::Success)
 }
 
-fn staged(pending: &PendingGeneration, name: &ConfigName) -> String {
-    let (generation, id) = (pending.generation().shown(), pending.staged.deployment.id());
-    format!("staged {name} as generation {generation}\ndeployment {id}\n")
+/// Describe what was staged. There is no plan where it was staged before.
+fn staged(pending: &PendingGeneration, plan: Option<&Plan>, to: SwitchTo<'_>) -> String {
+    let (generation, id) = (pending.generation(), pending.staged.deployment.id());
+    let staged = match plan {
+        Some(plan) => result(to.name, generation, plan, to.took),
+        None => format!("{} as generation {}", to.name, generation.shown()),
+    };
+    format!("staged {staged}\ndeployment {id}\n")
 }
 
 /// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots

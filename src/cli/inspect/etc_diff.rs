@@ -29,7 +29,7 @@ pub(crate) struct EtcDiffArgs {
     to: Option<String>,
     /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: OutputFormat,
+    pub(crate) output: OutputFormat,
 }
 
 pub(crate) fn run(args: &EtcDiffArgs) -> Result<CommandOutcome, CliError> {

@@ -30,7 +30,7 @@ pub(crate) struct HistoryArgs {
     lines: usize,
     /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: OutputFormat,
+    pub(crate) output: OutputFormat,
 }
 
 pub(crate) fn run(args: &HistoryArgs) -> Result<CommandOutcome, CliError> {

@@ -57,7 +57,7 @@ pub(crate) struct PlanArgs {
     first_boot: bool,
     /// Notation of the plan
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: OutputFormat,
+    pub(crate) output: OutputFormat,
     /// Exit with 2 if `apply` would change the disk, drift that it undoes included
     #[arg(long)]
     exit_code: bool,

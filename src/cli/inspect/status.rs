@@ -47,7 +47,7 @@ pub(crate) struct StatusArgs {
     pub(crate) place: TargetArgs,
     /// Notation of the status
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: OutputFormat,
+    pub(crate) output: OutputFormat,
     /// Print the status again whenever the phase of the daemon or the boot check changes
     #[arg(long, conflicts_with_all = ["root", "sysroot"])]
     watch: bool,

@@ -37,7 +37,7 @@ pub(crate) struct VerifyArgs {
     contents: ContentArgs,
     /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: OutputFormat,
+    pub(crate) output: OutputFormat,
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {

@@ -14,7 +14,7 @@ use crate::report::version::{VersionDocument, WorkerVersion};
 pub(crate) struct VersionArgs {
     /// Notation of the result
     #[arg(short, long = "output", value_enum, default_value_t)]
-    output: OutputFormat,
+    pub(crate) output: OutputFormat,
 }
 
 pub(crate) fn run(args: &VersionArgs) -> Result<CommandOutcome, CliError> {

@@ -1,88 +1,158 @@
-//! Progress on standard error: a bar with bytes and rate on a terminal, plain lines otherwise.
+//! Progress on standard error: a numbered line per step with its time. On a terminal, the running step has a live line with
+//! bytes, rate and rest; elsewhere each line begins with the time of day, and a fetch tells its percentage now and then.
 
 use std::io::IsTerminal;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use indicatif::{HumanBytes, ProgressBar, ProgressStyle};
+use jiff::Timestamp;
 use log::LevelFilter;
 
 use crate::cli::output::terminal::say;
-use crate::os::PullPhase;
+use crate::core::history::duration;
+use crate::os::{PullPhase, PullProgress};
 use crate::transaction::plan::target::UpdateProgress;
 
-/// Template for stages without a known size.
+/// Template of the live line of a step without a known size.
 const WAITING: &str = "{spinner} {msg}";
-/// Template while image layers are downloaded.
-const COUNTING: &str = "{spinner} {msg} {bar:24} {bytes}/{total_bytes} {bytes_per_sec}";
+/// Template of the live line while image layers are downloaded.
+const COUNTING: &str =
+    "{spinner} {msg} [{bar:20}] {percent}% {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
 /// Period of the spinner: a sign of life while libostree works for minutes without reporting progress.
 const BEAT: Duration = Duration::from_millis(200);
+/// Period of the lines about a fetch where there is no terminal.
+const REPEAT: Duration = Duration::from_secs(10);
+/// Column of a step's details, behind its number.
+const DETAILS: usize = 24;
 
-/// Progress display of one transaction.
+/// Progress display of one command.
 #[derive(Debug)]
 pub(crate) struct ProgressDisplay {
     /// False where only results and errors are asked for.
     is_shown: bool,
     bar: Option<ProgressBar>,
-    /// The last line that was shown: without a terminal, equal lines are printed once.
-    last_line: String,
+    /// Number of the running step.
+    number: usize,
+    step: Option<RunningStep>,
+}
+
+#[derive(Debug)]
+struct RunningStep {
+    name: &'static str,
+    detail: String,
+    began: Instant,
+    /// Time of the last line about it.
+    told: Instant,
 }
 
 impl ProgressDisplay {
-    pub(crate) fn start() -> Self {
+    /// Begin with the step of this name.
+    pub(crate) fn start(first: &'static str) -> Self {
         let is_shown = log::max_level() >= LevelFilter::Info;
-        let bar = (is_shown && std::io::stderr().is_terminal()).then(|| {
-            let bar = ProgressBar::no_length().with_style(style(WAITING));
-            bar.enable_steady_tick(BEAT);
-            bar
-        });
-        Self { is_shown, bar, last_line: String::new() }
+        let mut display = Self { is_shown, bar: None, number: 0, step: None };
+        display.begin(first);
+        display
     }
 
-    pub(crate) fn show(&mut self, stage: &UpdateProgress) {
-        let line = in_words(stage);
-        let is_new = line != self.last_line;
-        match &self.bar {
-            Some(bar) => {
-                let counted = match stage {
-                    UpdateProgress::Pulling(step) if step.phase == PullPhase::Layers => Some(step),
-                    _ => None,
-                };
-                if is_new {
-                    bar.set_style(style(if counted.is_some() { COUNTING } else { WAITING }));
-                    bar.set_message(line.clone());
-                }
-                if let Some(step) = counted {
-                    bar.set_length(step.bytes);
-                    bar.set_position(step.bytes_done);
-                }
-            }
-            None if is_new && self.is_shown => say(&line),
-            None => {}
+    /// End the running step, and begin the next one.
+    pub(crate) fn begin(&mut self, name: &'static str) {
+        self.end(true);
+        self.number += 1;
+        let now = Instant::now();
+        self.step = Some(RunningStep { name, detail: String::new(), began: now, told: now });
+        if self.is_shown && std::io::stderr().is_terminal() {
+            let bar = self.bar.get_or_insert_with(|| {
+                let bar = ProgressBar::no_length();
+                bar.enable_steady_tick(BEAT);
+                bar
+            });
+            bar.set_style(style(WAITING));
+            bar.set_message(format!("[{}] {name}", self.number));
         }
-        self.last_line = line;
     }
 
-    pub(crate) fn finish(self) {
-        if let Some(bar) = self.bar {
+    /// Show the progress of an update.
+    pub(crate) fn show(&mut self, stage: &UpdateProgress) {
+        let name = step_of(stage);
+        if self.step.as_ref().is_none_or(|step| step.name != name) {
+            self.begin(name);
+        }
+        if let UpdateProgress::Pulling(step) = stage
+            && step.phase == PullPhase::Layers
+        {
+            self.count(step);
+        }
+    }
+
+    /// Show how much of an image is fetched.
+    fn count(&mut self, fetched: &PullProgress) {
+        let Some(step) = &mut self.step else { return };
+        step.detail = format!("{} layers, {}", fetched.layers, HumanBytes(fetched.bytes));
+        if let Some(bar) = &self.bar {
+            bar.set_style(style(COUNTING));
+            bar.set_length(fetched.bytes);
+            bar.set_position(fetched.bytes_done);
+        } else if self.is_shown && step.told.elapsed() >= REPEAT {
+            step.told = Instant::now();
+            let percent = fetched.bytes_done.saturating_mul(100).checked_div(fetched.bytes).unwrap_or(100);
+            let done = HumanBytes(fetched.bytes_done);
+            let line = format!("{percent}%, {done} of {}", HumanBytes(fetched.bytes));
+            self.say_about(&line);
+        }
+    }
+
+    /// End the running step, and the live line. A step that failed says so: the error follows.
+    pub(crate) fn finish(&mut self, is_ok: bool) {
+        self.end(is_ok);
+        if let Some(bar) = self.bar.take() {
             bar.finish_and_clear();
+        }
+    }
+
+    fn end(&mut self, is_ok: bool) {
+        let Some(RunningStep { detail, began, .. }) = &self.step else { return };
+        let time = spelled(began.elapsed());
+        let line = if is_ok { format!("{detail:<32} {time}") } else { format!("failed after {time}") };
+        self.say_about(&line);
+        self.step = None;
+    }
+
+    /// Write a line about the running step.
+    fn say_about(&self, text: &str) {
+        let Some(step) = self.step.as_ref().filter(|_| self.is_shown) else { return };
+        let line = format!("[{}] {:<DETAILS$} {text}", self.number, step.name);
+        match &self.bar {
+            Some(bar) => bar.suspend(|| say(&line)),
+            None => say(&format!("{} {line}", Timestamp::now().strftime("%H:%M:%SZ"))),
         }
     }
 }
 
 fn style(template: &str) -> ProgressStyle {
-    ProgressStyle::with_template(template).expect("constant progress template is valid")
+    let style = ProgressStyle::with_template(template).expect("constant progress template is valid");
+    // Every locale has these.
+    style.tick_chars(r"-\|/ ").progress_chars("=> ")
 }
 
-fn in_words(stage: &UpdateProgress) -> String {
+fn step_of(stage: &UpdateProgress) -> &'static str {
     match stage {
         UpdateProgress::Pulling(step) => match step.phase {
-            PullPhase::Manifest => "reading the image's manifest".to_owned(),
-            PullPhase::Layers => format!("fetching {} layers, {}", step.layers, HumanBytes(step.bytes)),
-            PullPhase::Merge => "committing the image to the repository".to_owned(),
+            PullPhase::Manifest => "ask the registry",
+            PullPhase::Layers => "fetch the image",
+            PullPhase::Merge => "commit the image",
         },
-        UpdateProgress::Unpacking => "unpacking the extensions image".to_owned(),
-        UpdateProgress::Deploying => "checking out the deployment".to_owned(),
-        UpdateProgress::Configuring => "writing the configuration into the deployment".to_owned(),
-        UpdateProgress::WritingBootEntries => "writing the boot entries".to_owned(),
+        UpdateProgress::Unpacking => "unpack the extensions",
+        UpdateProgress::Deploying => "check out the deployment",
+        UpdateProgress::Configuring => "write the configuration",
+        UpdateProgress::WritingBootEntries => "write the boot entries",
+    }
+}
+
+/// Spell a duration: with tenths of a second below a minute.
+pub(crate) fn spelled(time: Duration) -> String {
+    if time < Duration::from_secs(60) {
+        format!("{:.1} s", time.as_secs_f32())
+    } else {
+        duration(time.as_secs())
     }
 }

@@ -73,6 +73,32 @@ impl ConfigDiff {
         }
     }
 
+    /// Count what differs in one line, such as `2 files, 1 unit, kernel arguments`; `None` if nothing does.
+    #[must_use]
+    pub fn counted(&self) -> Option<String> {
+        let numbers = [
+            (self.directories.len(), "directory", "directories"),
+            (self.files.len(), "file", "files"),
+            (self.links.len(), "link", "links"),
+            (self.units.len(), "unit", "units"),
+        ];
+        let numbers = numbers.iter().filter(|(number, ..)| *number > 0);
+        let numbers =
+            numbers.map(|(number, one, many)| format!("{number} {}", if *number == 1 { one } else { many }));
+        let others = [
+            (self.os_image, "OS image"),
+            (self.kernel_arguments, "kernel arguments"),
+            (self.kernel_type, "kernel type"),
+            (self.extensions, "extensions"),
+            (self.fips, "FIPS mode"),
+            (self.ssh_keys, "SSH keys"),
+            (self.password, "password hash"),
+        ];
+        let others = others.iter().filter(|(differs, _)| *differs).map(|(_, what)| (*what).to_owned());
+        let parts: Vec<String> = numbers.chain(others).collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()

@@ -148,7 +148,7 @@ fn update_that_cannot_be_staged_leaves_its_checked_image_and_no_request() {
     let before = images();
     let refused = host.apply(&config, Some(&image));
     assert!(refused.code == Some(78) && refused.stderr.contains("/nowhere"), "{refused:?}");
-    assert!(refused.stderr.contains("fetching "), "the image was imported: {refused:?}");
+    assert!(refused.stderr.contains("fetch the image"), "the image was imported: {refused:?}");
     assert!(!host.is_staged() && images() == before + 1, "{refused:?}");
     assert!(!host.var("lib/flameholder/rpm-ostree-request").exists(), "{refused:?}");
 }

@@ -27,12 +27,14 @@ const COMMANDS: [&[&str]; 12] = [
 ];
 
 /// What differs between two runs, by its pattern.
-const VARYING: [(&str, &str); 11] = [
+const VARYING: [(&str, &str); 13] = [
     (r"\b[0-9a-f]{64}\b", "[digest]"),
     (r"\b[0-9a-f]{32}\b", "[generation]"),
     (r"(generation +\(?)[0-9a-f]{12}\b", "$1[generation]"),
     (r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ( \([^)]* ago\))?", "[time]"),
     (r"\b[0-9a-f]{12}\.(\d)", "[commit].$1"),
+    (r"\d\d:\d\d:\d\dZ \[", "[clock] ["),
+    (r"\d+\.\d s\b", "[time]"),
     (r"oci:\S+", "oci:[image]"),
     (r"\d+ of \d+ MiB", "[free] of [size] MiB"),
     (r"\d+(\.\d+)? [KMG]iB", "[size]"),
