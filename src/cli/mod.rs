@@ -234,7 +234,8 @@ pub fn run() -> ExitCode {
             let place = place.filter(|_| matches!(error, CliError::Transaction(_))).unwrap_or_default();
             let message = format!("{place}{}", error.chain());
             terminal::error(&message);
-            if output == OutputFormat::Json {
+            // A status whose settings cannot be used is printed before the failure.
+            if output == OutputFormat::Json && !terminal::has_result() {
                 // The exit code tells of the failure also where standard output is closed.
                 drop(input::print_json(&ErrorDocument::of(error.code(), message, error.refusals())));
             }

@@ -37,7 +37,7 @@ fn applied_config_for_another_mode_is_drift() {
     host.write_etc("flameholder/config.d/10-drift.toml", "[drift]\ndefault = \"repair\"\n");
     let verified = host.run(["flameholder", "verify", "--repair"]);
     assert_eq!(verified.code, Some(2), "{verified:?}");
-    for part in ["  FIPS mode  on", ": FIPS mode is set only at installation"] {
+    for part in ["  FIPS mode  on   off  repair\n", ": FIPS mode is set only at installation"] {
         assert!(verified.stdout.contains(part), "{part}: {verified:?}");
     }
 }

@@ -22,7 +22,8 @@ fn generation_is_activated_checked_and_confirmed_after_a_soft_reboot() {
     let activated = host.run_ok(["flameholder", "activate"]);
     assert!(activated.starts_with("activated the files outside /etc of generation"), "{activated}");
     let recovered = host.run_ok(["flameholder", "recover"]);
-    assert!(recovered.contains("is booted and unconfirmed"));
+    let generation = host.booted().generation();
+    assert!(recovered.contains(&format!("{} is booted and unconfirmed", &generation[..12])), "{recovered}");
     let request = r#"{"job":"Observe","profile":"native","document":0,"policy":null}"#;
     let observed = host.run_ok(["sh", "-c", &format!("echo '{request}' | flameholder work")]);
     assert!(observed.contains("Unconfirmed") && observed.contains("rendered-two"), "{observed}");

@@ -137,6 +137,12 @@ fn failure_is_a_document_where_the_result_is_one() {
         let first = &error["problems"][0];
         assert!(first["field"] == "spec.config.storage.files[0].path" || first["line"] == 2, "{document:#}");
     }
+    let settings = tree.root().join("etc/flameholder/config.d");
+    fs::create_dir_all(&settings).unwrap();
+    fs::write(settings.join("10.toml"), "[drift]\nwhat = 1\n").unwrap();
+    let status = flameholder(["status", "--root", root, "-o", "json"]);
+    let document: Value = serde_json::from_str(&status.stdout).expect("one document");
+    assert_eq!((status.code, document["error"].is_null()), (Some(78), true), "{document:#}");
     let missing = flameholder(["history", "--root", "/nowhere", "-o", "json"]);
     let document: Value = serde_json::from_str(&missing.stdout).unwrap();
     assert_eq!((missing.code, &document["error"]["problems"][0]["field"]), (Some(1), &Value::Null));

@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 use crate::cli::change::running_host;
 use crate::cli::input::{load_configuration, open_to_change};
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::output::progress::{ProgressDisplay, spelled};
+use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::print_text;
+use crate::cli::output::words::lasting;
 use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
@@ -166,7 +167,7 @@ fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig, took: 
 /// Describe what became of a config: its generation, what changed, and how long that took.
 pub(crate) fn result(name: &ConfigName, generation: &GenerationId, plan: &Plan, took: Duration) -> String {
     let changed = plan.diff.counted().unwrap_or_else(|| "no differences".to_owned());
-    format!("{name} as generation {}: {changed}, in {}", generation.shown(), spelled(took))
+    format!("{name} as generation {}: {changed}, in {}", generation.shown(), lasting(took))
 }
 
 /// List the local changes that were kept, and those that were undone, and where the local versions of the files are. `keeps` is false where the previous

@@ -1,8 +1,7 @@
 //! Text form of deployments and their generations.
 
-use jiff::Timestamp;
-
 use crate::cli::output::styled_text::{StyledText, TextRole};
+use crate::cli::output::words::utc;
 use crate::core::values::foreign_text::harmless_line;
 use crate::report::status::{DeploymentItem, GenerationItem};
 
@@ -14,11 +13,6 @@ const VALUES: usize = 12;
 /// Shorten a commit checksum for text output.
 pub(crate) fn short_commit(commit: &str) -> String {
     commit.chars().take(SHORT_COMMIT).collect()
-}
-
-/// Spell a time as texts show it: to the second, in UTC.
-pub(crate) fn spelled(time: Timestamp) -> String {
-    time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()
 }
 
 /// Add a deployment: a dot marks the running one.
@@ -64,7 +58,7 @@ pub(crate) fn push_generation(item: &GenerationItem, indent: &str, page: &mut St
     row(page, indent, "config", &item.config.to_string());
     let times = [(item.applied, "applied"), (item.confirmed, "confirmed")];
     let times: Vec<String> =
-        times.iter().filter_map(|(time, what)| Some(format!("{what} {}", spelled((*time)?)))).collect();
+        times.iter().filter_map(|(time, what)| Some(format!("{what} {}", utc((*time)?)))).collect();
     if !times.is_empty() {
         row(page, indent, "times", &times.join(", "));
     }

@@ -7,6 +7,7 @@ use clap::Args;
 use crate::cli::input::print_json;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
+use crate::cli::output::words::utc;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
 use crate::core::history::history_log::HistoryLog;
 use crate::core::history::update_phases::phases;
@@ -82,7 +83,7 @@ fn push_entry(text: &mut StyledText, entry: &HistoryEntry) {
         HistoryEvent::RolledBack | HistoryEvent::Blocked | HistoryEvent::FinalizeFailed => TextRole::Alarm,
         _ => TextRole::Heading,
     };
-    text.push(format!("{:22}", entry.time.strftime("%Y-%m-%d %H:%M:%SZ").to_string()));
+    text.push(format!("{:22}", utc(entry.time)));
     text.push_as(role, format!("{:EVENT_WIDTH$}", entry.event.as_str()));
     let user = entry.requester.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
     text.push(format!(" {}  [{}{user}]\n", entry.description(), entry.requester.command));

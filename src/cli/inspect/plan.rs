@@ -16,6 +16,7 @@ use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
 use crate::core::state::blocked::BlockedTarget;
+use crate::core::values::image::redact_credentials;
 use crate::host::Root;
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -85,7 +86,11 @@ impl PlanArgs {
     /// config.
     fn apply_command(&self) -> Option<String> {
         let is_other = self.desired == Path::new("-") || self.current.is_some();
-        let image = self.os_image.as_ref().map(|image| format!(" --os-image {image}")).unwrap_or_default();
+        let image = self
+            .os_image
+            .as_ref()
+            .map(|image| format!(" --os-image {}", redact_credentials(image)))
+            .unwrap_or_default();
         let profile = if self.profile == ProfileName::Mcd { " --profile mcd" } else { "" };
         let (target, desired) = (self.place.as_option(), self.desired.display());
         (!is_other).then(|| format!("flameholder apply{target} --desired {desired}{image}{profile}"))

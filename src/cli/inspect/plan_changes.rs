@@ -12,6 +12,7 @@ use crate::core::plan::Plan;
 use crate::core::plan::diff::ChangedItem;
 use crate::core::plan::steps::disk_effect::DiskEffect;
 use crate::core::values::image::redact_credentials;
+use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::ChangeKind;
 
@@ -69,7 +70,7 @@ pub(crate) struct ChangeCount {
 }
 
 impl ChangeCount {
-    pub(crate) fn of(rows: &[ChangeRow]) -> Self {
+    pub(crate) fn of<'a>(rows: impl IntoIterator<Item = &'a ChangeRow>) -> Self {
         let mut count = Self::default();
         for row in rows {
             *match row.sign {
@@ -153,13 +154,7 @@ impl ChangeSections {
         }
         rows.retain(|(_, rows)| !rows.is_empty());
         let values = values(plan);
-        let mut count = ChangeCount::of(&[]);
-        for section in rows.iter().map(|(_, rows)| ChangeCount::of(rows)) {
-            count.added += section.added;
-            count.changed += section.changed;
-            count.removed += section.removed;
-            count.same += section.same;
-        }
+        let mut count = ChangeCount::of(rows.iter().flat_map(|(_, rows)| rows));
         count.changed += values.len();
         Self { rows, values, count }
     }
@@ -222,7 +217,7 @@ fn unit_state(unit: &UnitSpec) -> String {
 fn values(plan: &Plan) -> Vec<(&'static str, Vec<(RowSign, String)>)> {
     let (diff, from, to) = (&plan.diff, &plan.current_os, &plan.desired_os);
     let image = |image: &Option<String>| image.as_deref().map(redact_credentials).into_iter().collect();
-    let arguments = |added: &crate::core::values::kernel_arguments::KernelArguments| {
+    let arguments = |added: &KernelArguments| {
         added.iter().map(|argument| argument.as_str().to_owned()).collect::<Vec<_>>()
     };
     let missing = |from: &[String], to: &[String]| -> Vec<String> {

@@ -5,6 +5,7 @@ use crate::cli::inspect::etc_diff;
 use crate::cli::inspect::plan_changes::{ChangeCount, ChangeRow, ChangeSections, RowSign};
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::text_diff;
+use crate::cli::output::words::counted;
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::etc_merge::display_path;
@@ -290,9 +291,4 @@ fn service_action(action: &DisruptionAction) -> String {
         DisruptionAction::Special => format!("reload {CONTAINER_RUNTIME}"),
         DisruptionAction::None | DisruptionAction::Drain | DisruptionAction::Reboot => action.to_string(),
     }
-}
-
-/// Count things in words: `1 problem`, `2 problems`.
-fn counted(number: usize, thing: &str) -> String {
-    format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use crate::cli::inspect::deployment_text;
 use crate::cli::inspect::verify_text::skew_line;
 use crate::cli::output::styled_text::{StyledText, TextRole};
+use crate::cli::output::words::utc;
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::history::duration;
 use crate::core::state::blocked::BlockedTarget;
@@ -63,7 +64,7 @@ impl StatusPage {
         if let Some(since) = condition.since {
             let ago = u64::try_from(now.as_second() - since.as_second()).ok();
             let ago = ago.map(|seconds| format!(" ({} ago)", duration(seconds))).unwrap_or_default();
-            self.text.push(format!(" since {}{ago}", deployment_text::spelled(since)));
+            self.text.push(format!(" since {}{ago}", utc(since)));
         }
         self.text.push("\n");
         for (label, value) in [("  why", &condition.reason), ("  way out", &condition.remedy)] {

@@ -1,6 +1,7 @@
 //! Text form of a comparison with the record: the verdict, then a table of what differs.
 
 use crate::cli::output::styled_text::{StyledText, TextRole};
+use crate::cli::output::words::counted;
 use crate::core::config::settings::DriftPolicy;
 use crate::core::plan::drift::{Drift, DriftFinding};
 use crate::core::values::foreign_text::harmless_line;
@@ -8,6 +9,8 @@ use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::tree::DriftKind;
 use crate::transaction::plan::drift::DriftReport;
 
+/// Noun of the counts.
+const DRIFTED: &str = "drifted path";
 /// Longest value that others are aligned with.
 const LONGEST_ALIGNED: usize = 60;
 
@@ -15,7 +18,7 @@ const LONGEST_ALIGNED: usize = 60;
 pub(crate) fn render(verified: &DriftReport, option: &str) -> StyledText {
     let mut page = StyledText::default();
     if !verified.repaired.is_empty() {
-        page.push(format!("repaired: {}\n", counted(verified.repaired.len())));
+        page.push(format!("repaired: {}\n", counted(verified.repaired.len(), DRIFTED)));
         page.push(table(verified.repaired.iter().map(|drift| (drift, None))));
     }
     let (counting, accepted): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
@@ -35,7 +38,7 @@ pub(crate) fn render(verified: &DriftReport, option: &str) -> StyledText {
     ] {
         let accepted: Vec<&&DriftFinding> = accepted.iter().filter(|found| found.policy == policy).collect();
         if !accepted.is_empty() {
-            page.push(format!("{heading}: {}\n", counted(accepted.len())));
+            page.push(format!("{heading}: {}\n", counted(accepted.len(), DRIFTED)));
             page.push(table(accepted.iter().map(|found| (&found.drift, None))));
         }
     }
@@ -52,7 +55,7 @@ fn verdict(verified: &DriftReport, counting: usize, accepted: usize, page: &mut 
     match (counting, accepted) {
         (0, 0) => page.push_as(TextRole::Added, "no drift"),
         (0, _) => page.push_as(TextRole::Added, "no drift, apart from accepted paths"),
-        (count, _) => page.push_as(TextRole::Alarm, counted(count)),
+        (count, _) => page.push_as(TextRole::Alarm, counted(count, DRIFTED)),
     };
     page.push("\n");
 }
@@ -140,8 +143,4 @@ pub(crate) fn skew_line(skew: &ArgumentSkew) -> String {
         return String::new();
     }
     format!("kernel arguments in effect after the next full reboot: {}\n", changes.join("; "))
-}
-
-fn counted(number: usize) -> String {
-    format!("{number} drifted path{}", if number == 1 { "" } else { "s" })
 }

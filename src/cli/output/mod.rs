@@ -7,3 +7,4 @@ pub(crate) mod stderr_log;
 pub(crate) mod styled_text;
 pub(crate) mod terminal;
 pub(crate) mod text_diff;
+pub(crate) mod words;

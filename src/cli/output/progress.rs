@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use log::LevelFilter;
 
 use crate::cli::output::terminal::say;
-use crate::core::history::duration;
+use crate::cli::output::words::lasting;
 use crate::os::{PullPhase, PullProgress};
 use crate::transaction::plan::target::UpdateProgress;
 
@@ -111,7 +111,7 @@ impl ProgressDisplay {
 
     fn end(&mut self, is_ok: bool) {
         let Some(RunningStep { detail, began, .. }) = &self.step else { return };
-        let time = spelled(began.elapsed());
+        let time = lasting(began.elapsed());
         let line = if is_ok { format!("{detail:<32} {time}") } else { format!("failed after {time}") };
         self.say_about(&line);
         self.step = None;
@@ -145,14 +145,5 @@ fn step_of(stage: &UpdateProgress) -> &'static str {
         UpdateProgress::Deploying => "check out the deployment",
         UpdateProgress::Configuring => "write the configuration",
         UpdateProgress::WritingBootEntries => "write the boot entries",
-    }
-}
-
-/// Spell a duration: with tenths of a second below a minute.
-pub(crate) fn spelled(time: Duration) -> String {
-    if time < Duration::from_secs(60) {
-        format!("{:.1} s", time.as_secs_f32())
-    } else {
-        duration(time.as_secs())
     }
 }

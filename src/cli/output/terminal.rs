@@ -2,6 +2,7 @@
 //! the terminal that shows it.
 
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anstream::AutoStream;
 use log::LevelFilter;
@@ -11,8 +12,17 @@ use crate::cli::output::charset::in_locale;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::core::values::foreign_text::harmless;
 
+/// True once a result was written.
+static HAS_RESULT: AtomicBool = AtomicBool::new(false);
+
+/// Return true if a result, or a part of one, was written to standard output.
+pub(crate) fn has_result() -> bool {
+    HAS_RESULT.load(Ordering::Relaxed)
+}
+
 /// Write a result to standard output as it is; a full disk or a closed pipe is an error, not a panic.
 pub(crate) fn write_out(text: &str) -> Result<(), CliError> {
+    HAS_RESULT.store(true, Ordering::Relaxed);
     let mut out = std::io::stdout().lock();
     out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(CliError::Output)
 }

@@ -141,7 +141,10 @@ fn of_pending(document: &StatusDocument) -> Option<ConditionItem> {
             .because(format!("{} booted without its configuration", pending.config))
             .ended_by("systemctl status flameholder-activate"),
         PendingState::Unconfirmed => {
-            let reason = document.boot_check.as_ref().and_then(|report| failed_checks(&report.findings));
+            let reason = match &document.boot_check {
+                Some(report) => failed_checks(&report.findings),
+                None => Some("its boot check has not begun".to_owned()),
+            };
             ConditionItem { reason, ..ConditionItem::new("CheckingBoot", ConditionOutcome::UnderWay) }
         }
         PendingState::Rejected => ConditionItem {

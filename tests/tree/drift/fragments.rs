@@ -62,7 +62,11 @@ fn ignored_drift_is_listed_but_not_counted() {
     host.settings("10.toml", &default("ignore"));
     let outcome = host.verify(&[]);
     assert_eq!(outcome.code, Some(0), "{outcome:?}");
-    assert!(outcome.stdout.contains("ignored by policy: 1 drifted path\n"), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("ignored by policy: 1 drifted path\n")
+            && outcome.stdout.contains("\n  /etc/b  content"),
+        "{outcome:?}"
+    );
     assert_eq!(host.document(&[])["drift"][0]["policy"], "ignore");
 }
 

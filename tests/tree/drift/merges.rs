@@ -40,7 +40,7 @@ fn local_change_is_no_drift_and_is_merged_by_an_update() {
     host.put(PATH, "server a\ndriftfile d\nlogdir l\nallow 10.0.0.0/8\n");
     let verified = host.verify(&[]);
     assert_eq!(verified.code, Some(0), "{verified:?}");
-    assert!(verified.stdout.contains("local changes, which the next update keeps: 1 drifted path\n"));
+    assert!(verified.stdout.contains("local changes, which the next update keeps: 1 drifted path\n  PATH              DIFFERS  WAS       IS\n  /etc/chrony.conf  content"));
     // The same config again changes nothing.
     let before = host.snapshot();
     assert_eq!(run(&host, "plan", RECORDED, &["--exit-code"]).code, Some(0));
@@ -119,7 +119,12 @@ fn only_the_content_of_a_text_may_differ() {
     let verified = host.verify(&[]);
     assert_eq!(verified.code, Some(2), "{verified:?}");
     assert!(verified.stdout.contains("/etc/chrony.conf  mode     0644  0600  merge\n"), "{verified:?}");
-    assert!(verified.stdout.contains("keeps: 1 drifted path\n"), "{verified:?}");
+    assert!(
+        verified.stdout.contains(
+            "keeps: 1 drifted path\n  PATH              DIFFERS  WAS       IS\n  /etc/chrony.conf  content"
+        ),
+        "{verified:?}"
+    );
     assert_eq!(run(&host, "apply", RECORDED, &[]).code, Some(0));
     assert_eq!(host.text(PATH), "server a\nmine\n");
     host.remove(PATH);

@@ -130,7 +130,8 @@ fn obstacles_are_reported_and_other_drift_is_repaired() {
     let outcome = host.verify(&["--repair"]);
     assert_eq!(outcome.code, Some(2), "{outcome:?}");
     for expected in [
-        "repaired: 1 drifted path\n",
+        "repaired: 1 drifted path\n  PATH       DIFFERS  WAS  IS\n  /etc/soft  missing  -    -\n",
+        "  /etc/b          type     a file  a directory  repair\n",
         "  not repaired: /etc/b is a directory",
         "/etc/deep/er is a file, but /etc/deep/er/c needs a directory there",
     ] {

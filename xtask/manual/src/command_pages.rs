@@ -59,16 +59,7 @@ fn command_page(command: &Command, page: &CommandPage) -> Result<GeneratedFile> 
     for (code, meaning) in page.exit_status() {
         item(&mut more, &code.to_string(), meaning);
     }
-    heading(&mut more, "ENVIRONMENT");
-    for argument in command.get_arguments() {
-        if let Some(variable) = argument.get_env().and_then(|variable| variable.to_str()) {
-            item(&mut more, variable, &format!("See `{}`.", option(argument)));
-        }
-    }
-    for (variable, meaning) in ENVIRONMENT {
-        item(&mut more, variable, meaning);
-    }
-    files_section(&mut more);
+    environment_and_files(&mut more, command);
     heading(&mut more, "EXAMPLES");
     for (line, effect) in page.examples {
         item(&mut more, effect, "");
@@ -115,11 +106,7 @@ fn overview(root: &Command) -> Result<GeneratedFile> {
     for command in root.get_subcommands().filter(|command| command.is_hide_set()) {
         item(&mut more, &format!("flameholder {}", command.get_name()), &about(command.get_name()));
     }
-    heading(&mut more, "ENVIRONMENT");
-    for (variable, meaning) in ENVIRONMENT {
-        item(&mut more, variable, meaning);
-    }
-    files_section(&mut more);
+    environment_and_files(&mut more, root);
     see_also(
         &mut more,
         &[
@@ -134,7 +121,16 @@ fn overview(root: &Command) -> Result<GeneratedFile> {
     Ok(file("flameholder", SECTION, text))
 }
 
-fn files_section(page: &mut Roff) {
+fn environment_and_files(page: &mut Roff, command: &Command) {
+    heading(page, "ENVIRONMENT");
+    for argument in command.get_arguments() {
+        if let Some(variable) = argument.get_env().and_then(|variable| variable.to_str()) {
+            item(page, variable, &format!("See `{}`.", option(argument)));
+        }
+    }
+    for (variable, meaning) in ENVIRONMENT {
+        item(page, variable, meaning);
+    }
     heading(page, "FILES");
     for (path, meaning) in FILES {
         item(page, path, meaning);
