@@ -1,5 +1,6 @@
 //! Help and versions: what a command tells of the program itself.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::process::Command;
 
@@ -66,6 +67,15 @@ fn plan_arguments(tree: &Tree, folder: &TempDir) -> [String; 5] {
     ["plan", "--root", tree.root().to_str().unwrap(), "--desired", path.to_str().unwrap()].map(str::to_owned)
 }
 
+/// Return a command without the variables that decide about colours. `CI` is one: its logs show colours.
+fn without_colour_variables(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new(program);
+    for name in ["NO_COLOR", "CLICOLOR", "CLICOLOR_FORCE", "CI"] {
+        command.env_remove(name);
+    }
+    command
+}
+
 #[test]
 fn terminal_shows_styles_unless_it_cannot() {
     let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
@@ -73,9 +83,8 @@ fn terminal_shows_styles_unless_it_cannot() {
     let line = format!("{} {line}", executables::flameholder().display());
     for (term, is_coloured) in [("xterm", true), ("dumb", false)] {
         // script(1) gives the command a terminal.
-        let mut command = Command::new("script");
-        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]);
-        command.env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE").env("TERM", term);
+        let mut command = without_colour_variables("script");
+        command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TERM", term);
         let output = command.output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert_eq!(output.stdout.windows(4).any(|bytes| bytes == b"\x1b[1m"), is_coloured, "{output:?}");
@@ -108,8 +117,8 @@ fn colours_follow_option_and_environment() {
         (&[][..], Some(("CLICOLOR_FORCE", "1")), true),
         (&["--color=never"][..], Some(("CLICOLOR_FORCE", "1")), false),
     ] {
-        let mut command = Command::new(executables::flameholder());
-        command.args(&arguments).args(options).env_remove("NO_COLOR").env_remove("CLICOLOR_FORCE");
+        let mut command = without_colour_variables(executables::flameholder());
+        command.args(&arguments).args(options);
         let output = command.envs(variable).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert_eq!(output.stdout.contains(&0x1b), is_coloured, "{options:?} {variable:?}");

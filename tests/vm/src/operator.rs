@@ -44,6 +44,13 @@ pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
     ensure_current(host, to)
 }
 
+/// Allow the errors in the journal about a generation that did not serve and whose config is blocked.
+pub fn allow_rollback(host: &mut Host) {
+    for message in ["rolledBack: ", "blocked: ", "is rolled back and blocked", "rebooting: "] {
+        host.allow_error(message);
+    }
+}
+
 /// Check that `config` is the current config: its generation is booted, is the default boot entry, has a
 /// matching record and passes `flameholder verify`, and no change is pending or open.
 pub fn ensure_current(host: &mut Host, config: &str) -> Result<()> {

@@ -38,6 +38,7 @@ const SECONDS: &[(&str, u32)] = &[
     ("generations::unhealthy::var_that_does_not_mount_rolls_back", 260),
     ("generations::updates::image_arguments_files_units_and_keys_switch_together_and_roll_back", 357),
     ("generations::updates::update_without_image_deploys_same_commit", 324),
+    ("kola::automatic_rollback_script_passes", 230),
     ("kola::update_and_rollback_script_passes", 235),
 ];
 /// Scenarios that run on hosts with SELinux as well.

@@ -1,7 +1,7 @@
 //! Boots of disks as a power cut left them, or might have left them.
 
 use anyhow::{Result, ensure};
-use vm::operator::{booted, ensure_current, status};
+use vm::operator::{allow_rollback, booted, ensure_current, status};
 use vm::writelog::Side;
 use vm::{Host, HostOrigin, scenario};
 
@@ -32,6 +32,7 @@ pub fn ensure_disk_boots(change: Change, disk: HostOrigin, side: Side, judge: &C
 fn ensure_rolled_back(host: &mut Host, judge: &ChangeJudge) -> Result<()> {
     host.wait_for_boot_with(&format!("flameholder.generation={}", judge.new.id), REBOOT)?;
     host.allow_error("flameholder-activate.service");
+    allow_rollback(host);
     ensure_intact(host, Change::AutomaticRollback, Side::New, judge)
 }
 
