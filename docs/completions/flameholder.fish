@@ -42,6 +42,7 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "recover" -d
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "history" -d 'List what happened to this host and why: generations, updates, rollbacks, repairs'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "etc-diff" -d 'Show the changes of /etc that an update keeps, takes from the image, loses or refuses'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "render" -d 'Merge MachineConfigs into a rendered one, as the machine-config-controller does'
+complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "schema" -d 'Print the JSON schema of a document that `-o json` prints'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "version" -d 'Print the versions of the agent, of its worker and of libostree'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "daemon" -d 'Keep the host at the config that a cluster, a directory or a server desires'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "adopt" -d 'Take a node over from the machine-config-daemon, as it is'
@@ -69,10 +70,12 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-back
 libostree\t'libostree alone: layered packages and overrides stay as they are'
 rpm-ostree\t'rpm-ostreed for image, packages and overrides; libostree for the rest'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l policy -d 'Take the node disruption policy from this MachineConfiguration' -r -F
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s o -l output -d 'Notation of the plan' -r -f -a "text\t'Plain text, coloured on a terminal'
-json\t'One JSON document; its schema is in docs/schema'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l show-contents -d 'Show contents of files and units, and output of health checks, which can hold secrets: to root on a terminal, or with `yes` anywhere; never with `-o json`' -r -f -a "terminal\t'On a terminal, to root'
 yes\t'Wherever standard output goes'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l explain -d 'Explain this path instead: each source that names it, which one wins, and what becomes of it' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -80,6 +83,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l first-b
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l exit-code -d 'Exit with 2 if `apply` would change the disk, drift that it undoes included'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l summary -d 'Show the verdict and counts, and no paths'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l diff -d 'Show also at which lines contents change; with --show-contents, the lines'
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l fetch-size -d 'Ask the registry how much of a new OS image the update fetches; needs network'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
@@ -100,6 +104,10 @@ rpm-ostree\t'rpm-ostreed for image, packages and overrides; libostree for the re
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l reboot -d 'Reboot the running host into the staged deployment; without effect on a tree or on a sysroot that is not booted' -r -f -a "never\t'Never: any later reboot switches to the staged deployment'
 auto\t'If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails'
 insist\t'If the plan requires it; inhibitor locks are overruled after that time'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -110,8 +118,9 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s v -l v
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
-complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s o -l output -d 'Notation of the status' -r -f -a "text\t'Plain text, coloured on a terminal'
-json\t'One JSON document; its schema is in docs/schema'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l wait -d 'Wait until the state is this one, such as `Done`; exit with 1 if it is or becomes Blocked instead' -r -f -a "Observing\t''
 Idle\t''
 Fetching\t''
@@ -148,8 +157,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l root 
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l show-contents -d 'Show contents of files and units, and output of health checks, which can hold secrets: to root on a terminal, or with `yes` anywhere; never with `-o json`' -r -f -a "terminal\t'On a terminal, to root'
 yes\t'Wherever standard output goes'"
-complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s o -l output -d 'Notation of the result' -r -f -a "text\t'Plain text, coloured on a terminal'
-json\t'One JSON document; its schema is in docs/schema'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -158,6 +169,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l diff 
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -170,6 +185,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l sys
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l reboot -d 'Reboot the running host into the staged deployment; without effect on a tree or on a sysroot that is not booted' -r -f -a "never\t'Never: any later reboot switches to the staged deployment'
 auto\t'If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails'
 insist\t'If the plan requires it; inhibitor locks are overruled after that time'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -178,6 +197,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l ove
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -186,6 +209,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s v -l v
 complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
+complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -195,8 +222,9 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -s h -l
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s n -l lines -d 'Show this number of events, the newest; 0 for all' -r
-complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s o -l output -d 'Notation of the result' -r -f -a "text\t'Plain text, coloured on a terminal'
-json\t'One JSON document; its schema is in docs/schema'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -205,8 +233,9 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s v -l
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -l sysroot -d 'Read an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -l to -d 'Deployment to merge with, by the first digits of its commit; default: the staged or pending one, or else the booted one, which shows local changes alone' -r
-complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s o -l output -d 'Notation of the result' -r -f -a "text\t'Plain text, coloured on a terminal'
-json\t'One JSON document; its schema is in docs/schema'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -214,17 +243,27 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s q -
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l pool -d 'Pool name, the middle part of the rendered config\'s name' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l name -d 'Name of the rendered config, in place of one with its digest' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l os-image -d 'OS image of the release, in place of the osImageURL of the controller\'s base configs' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l extensions-image -d 'Image of the release that holds the extension packages' -r
-complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s o -l output -d 'Notation of the rendered config' -r -f -a "json\t'JSON, which YAML parsers read too'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s o -l output -d 'Notation of the rendered config: JSON, which YAML parsers read too, unless asked for otherwise. A failure is a document of this notation as well, if it is given' -r -f -a "json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l check -d 'Check the MachineConfigs and their merge, and print a summary only'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s o -l output -d 'Notation of the result' -r -f -a "text\t'Plain text, coloured on a terminal'
-json\t'One JSON document; its schema is in docs/schema'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
+always\t'Into files and pipes as well'
+never\t''"
+complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
+complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand version" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -262,6 +301,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l node-n
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l os-backend -d 'Program that changes OS image and packages of the running host; default: as the settings say, else `auto`' -r -f -a "auto\t'rpm-ostreed if the host has it, else libostree'
 libostree\t'libostree alone: layered packages and overrides stay as they are'
 rpm-ostree\t'rpm-ostreed for image, packages and overrides; libostree for the rest'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -269,6 +312,10 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l repair
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s h -l help -d 'Print help (see more with \'--help\')'
+complete -c flameholder -n "__fish_flameholder_using_subcommand release" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand release" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
+json\t'JSON'
+yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand release" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -325,25 +372,26 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -l on
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "plan" -d 'Show what would change, why, and what it would disrupt; changes nothing'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "apply" -d 'Make a host, a tree or a sysroot match a configuration'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "status" -d 'Show deployments, generations and the state of the daemon'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "verify" -d 'Compare the disk with the record of the applied generation; repair drift'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "unstage" -d 'Discard the staged deployment, so that a reboot starts the running one again'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "rollback" -d 'Go back to the previous generation'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "retry" -d 'Release the blocked target, so that it may be applied again'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "recover" -d 'Undo or complete an interrupted change; safe at any time'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "history" -d 'List what happened to this host and why: generations, updates, rollbacks, repairs'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "etc-diff" -d 'Show the changes of /etc that an update keeps, takes from the image, loses or refuses'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "render" -d 'Merge MachineConfigs into a rendered one, as the machine-config-controller does'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "version" -d 'Print the versions of the agent, of its worker and of libostree'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "daemon" -d 'Keep the host at the config that a cluster, a directory or a server desires'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "adopt" -d 'Take a node over from the machine-config-daemon, as it is'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "release" -d 'Give a node back to the machine-config-daemon, as it is'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "activate" -d 'Early in boot: put the generation\'s files outside /etc in place'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "finalize" -d 'At shutdown: finalize the staged deployment together with its configuration'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "confirm-boot" -d 'After boot: run the boot check, then confirm the generation or roll it back'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "firstboot" -d 'Before kubelet starts for the first time: complete what Ignition began'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "work" -d 'For the daemon: do one job on the host, read from standard input'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "introduce" -d 'In a pod: lend the token of the pod\'s service account to the daemon on the host'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "plan" -d 'Show what would change, why, and what it would disrupt; changes nothing'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "apply" -d 'Make a host, a tree or a sysroot match a configuration'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "status" -d 'Show deployments, generations and the state of the daemon'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "verify" -d 'Compare the disk with the record of the applied generation; repair drift'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "unstage" -d 'Discard the staged deployment, so that a reboot starts the running one again'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "rollback" -d 'Go back to the previous generation'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "retry" -d 'Release the blocked target, so that it may be applied again'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "recover" -d 'Undo or complete an interrupted change; safe at any time'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "history" -d 'List what happened to this host and why: generations, updates, rollbacks, repairs'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "etc-diff" -d 'Show the changes of /etc that an update keeps, takes from the image, loses or refuses'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "render" -d 'Merge MachineConfigs into a rendered one, as the machine-config-controller does'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "schema" -d 'Print the JSON schema of a document that `-o json` prints'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "version" -d 'Print the versions of the agent, of its worker and of libostree'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "daemon" -d 'Keep the host at the config that a cluster, a directory or a server desires'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "adopt" -d 'Take a node over from the machine-config-daemon, as it is'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "release" -d 'Give a node back to the machine-config-daemon, as it is'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "activate" -d 'Early in boot: put the generation\'s files outside /etc in place'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "finalize" -d 'At shutdown: finalize the staged deployment together with its configuration'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "confirm-boot" -d 'After boot: run the boot check, then confirm the generation or roll it back'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "firstboot" -d 'Before kubelet starts for the first time: complete what Ignition began'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "work" -d 'For the daemon: do one job on the host, read from standard input'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "introduce" -d 'In a pod: lend the token of the pod\'s service account to the daemon on the host'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'

@@ -42,6 +42,9 @@ pub enum CliError {
     /// The running host is read and changed by root alone.
     #[error("the running host can be read and changed by root only: run the command as root")]
     NotRoot,
+    /// `status` by another user than root, before a status was published.
+    #[error("no status was published in this boot yet; run the command as root")]
+    NoStatus,
     /// `unstage` without `--force`, and the staged deployment is not the agent's.
     #[error(
         "the staged deployment {deployment} is another program's; `flameholder unstage --force` discards it"
@@ -55,7 +58,7 @@ pub enum CliError {
         source: std::io::Error,
     },
     /// A config that does not parse or fails validation.
-    #[error("{}", source.in_file(file))]
+    #[error("{}", source.explained_in(file))]
     Refused {
         file: String,
         /// Every problem of the file, each with its field.

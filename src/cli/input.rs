@@ -4,16 +4,13 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use serde::Serialize;
-
 use crate::cli::CliError;
-use crate::cli::output::terminal::{note, warn, write_out};
+use crate::cli::output::terminal::{note, warn};
 use crate::cli::server_access::ServerAccessArgs;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
 use crate::core::plan::plain_ignition;
 use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject};
-use crate::core::values::foreign_text::escaped_json;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
@@ -49,7 +46,8 @@ fn load_file(file: &Path, decode: ConfigDecoder) -> Result<DecodedConfig, CliErr
 }
 
 fn decoded(bytes: &[u8], shown: &str, stem: &str, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
-    let refused = |source| CliError::Refused { file: shown.to_owned(), source };
+    let refused =
+        |source: RefusalList| CliError::Refused { file: shown.to_owned(), source: source.placed_in(bytes) };
     let ReceivedObject { config, ignition } = plain_ignition::parse(bytes, stem).map_err(refused)?;
     if let Some(origin) = ignition {
         point_out(&origin, &config, shown);
@@ -118,11 +116,4 @@ pub(crate) fn open_to_change(path: &Path) -> Result<Root, CliError> {
         return Err(CliError::Usage(reason.to_owned()));
     }
     Ok(Root::open(path)?)
-}
-
-/// Print the document of `-o json`.
-pub(crate) fn print_json(document: &impl Serialize) -> Result<(), CliError> {
-    let mut text = serde_json::to_string_pretty(document).expect("keys of a document are strings");
-    text.push('\n');
-    write_out(&escaped_json(&text))
 }

@@ -2,9 +2,11 @@
 
 mod change;
 mod error;
+mod host_status;
 mod image_agent;
 mod input;
 mod inspect;
+mod lock_wait;
 mod manual;
 mod messages;
 mod os_backend;
@@ -25,6 +27,7 @@ pub use manual::command_list::GROUPS;
 pub use manual::command_page::{CommandGroup, CommandPage};
 use manual::help;
 use messages::MessageArgs;
+use output::document::{OutputArgs, OutputFormat};
 use output::{journal_log, stderr_log, terminal};
 
 use crate::core::values::profile::Profile;
@@ -57,7 +60,7 @@ enum Command {
     /// Go back to the previous generation
     Rollback(change::rollback::RollbackArgs),
     /// Release the blocked target, so that it may be applied again
-    Retry,
+    Retry(change::retry::RetryArgs),
     /// Undo or complete an interrupted change; safe at any time
     Recover(change::recover::RecoverArgs),
     /// List what happened to this host and why: generations, updates, rollbacks, repairs
@@ -69,6 +72,8 @@ enum Command {
     /// The content is the controller's. The name is not: its digits are a digest of the content alone, so
     /// that equal contents have equal names.
     Render(inspect::render::RenderArgs),
+    /// Print the JSON schema of a document that `-o json` prints
+    Schema(inspect::schema::SchemaArgs),
     /// Print the versions of the agent, of its worker and of libostree
     Version(inspect::version::VersionArgs),
     /// Keep the host at the config that a cluster, a directory or a server desires
@@ -79,7 +84,7 @@ enum Command {
     /// Take a node over from the machine-config-daemon, as it is
     Adopt(change::adopt::AdoptArgs),
     /// Give a node back to the machine-config-daemon, as it is
-    Release,
+    Release(change::release::ReleaseArgs),
     /// Early in boot: put the generation's files outside /etc in place
     #[command(hide = true)]
     Activate(systemd::activate::ActivateArgs),
@@ -131,16 +136,6 @@ impl std::fmt::Display for TargetArgs {
             (None, None) => Ok(()),
         }
     }
-}
-
-/// Notation of a command's result on standard output.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum OutputFormat {
-    /// Plain text, coloured on a terminal
-    #[default]
-    Text,
-    /// One JSON document; its schema is in docs/schema
-    Json,
 }
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
@@ -225,7 +220,12 @@ pub fn run() -> ExitCode {
     }
     let place = cli.command.place().map(TargetArgs::to_string);
     let output = cli.command.output();
-    match dispatch(cli.command) {
+    let publishes = cli.command.publishes();
+    let done = dispatch(cli.command);
+    if publishes {
+        host_status::publish();
+    }
+    match done {
         Ok(verdict) => verdict.into(),
         // The reader has seen enough, as `head` has.
         Err(CliError::Output(error)) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
@@ -235,9 +235,11 @@ pub fn run() -> ExitCode {
             let message = format!("{place}{}", error.chain());
             terminal::error(&message);
             // A status whose settings cannot be used is printed before the failure.
-            if output == OutputFormat::Json && !terminal::has_result() {
+            if let OutputFormat::Document(notation) = output
+                && !terminal::has_result()
+            {
                 // The exit code tells of the failure also where standard output is closed.
-                drop(input::print_json(&ErrorDocument::of(error.code(), message, error.refusals())));
+                drop(notation.print(&ErrorDocument::of(error.code(), message, error.refusals())));
             }
             ExitCode::from(error.code())
         }
@@ -260,14 +262,37 @@ impl Command {
     /// Return the notation of the command's result.
     fn output(&self) -> OutputFormat {
         match self {
-            Self::Plan(args) => args.output,
-            Self::Status(args) => args.output,
-            Self::Verify(args) => args.output,
-            Self::History(args) => args.output,
-            Self::EtcDiff(args) => args.output,
-            Self::Version(args) => args.output,
-            _ => OutputFormat::Text,
+            Self::Plan(args) => args.output.format,
+            Self::Apply(args) => args.output.format,
+            Self::Status(args) => args.output.format,
+            Self::Verify(args) => args.output.format,
+            Self::Unstage(args) => args.output.format,
+            Self::Rollback(args) => args.output.format,
+            Self::Retry(args) => args.output.format,
+            Self::Recover(args) => args.output.format,
+            Self::History(args) => args.output.format,
+            Self::EtcDiff(args) => args.output.format,
+            Self::Render(args) => args.output.map_or(OutputFormat::Text, OutputFormat::Document),
+            Self::Version(args) => args.output.format,
+            Self::Adopt(args) => args.output.format,
+            Self::Release(args) => args.output.format,
+            // A schema is JSON by itself.
+            Self::Schema(_)
+            | Self::Daemon(_)
+            | Self::Activate(_)
+            | Self::Finalize
+            | Self::ConfirmBoot
+            | Self::Firstboot(_)
+            | Self::Work(_)
+            | Self::Introduce(_) => OutputFormat::Text,
         }
+    }
+
+    /// True if the command can change the status of the running host.
+    fn publishes(&self) -> bool {
+        let is_running = self.place().is_none_or(|place| place.root.is_none() && place.sysroot.is_none());
+        let can_change = self.changes() || matches!(self, Self::Retry(_) | Self::ConfirmBoot | Self::Work(_));
+        is_running && can_change
     }
 
     /// True if an interruption can leave something behind.
@@ -279,7 +304,7 @@ impl Command {
             | Self::Rollback(_)
             | Self::Recover(_)
             | Self::Adopt(_)
-            | Self::Release => true,
+            | Self::Release(_) => true,
             _ => false,
         }
     }
@@ -309,15 +334,16 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::Verify(args) => inspect::verify::run(&args),
         Command::Unstage(args) => change::unstage::run(&args),
         Command::Rollback(args) => change::rollback::run(&args),
-        Command::Retry => change::retry::run(),
+        Command::Retry(args) => change::retry::run(&args),
         Command::Recover(args) => change::recover::run(&args),
         Command::History(args) => inspect::history::run(&args),
         Command::EtcDiff(args) => inspect::etc_diff::run(&args),
         Command::Render(args) => inspect::render::run(&args),
+        Command::Schema(args) => inspect::schema::run(&args),
         Command::Version(args) => inspect::version::run(&args),
         Command::Daemon(args) => systemd::daemon::run(&args),
         Command::Adopt(args) => change::adopt::run(&args),
-        Command::Release => change::release::run(),
+        Command::Release(args) => change::release::run(&args),
         Command::Activate(args) => systemd::activate::run(&args),
         Command::Finalize => systemd::finalize::run(),
         Command::ConfirmBoot => systemd::confirm_boot::run(),

@@ -39,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::config::layering::{LayeringChange, PackageLayering};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image_policy::SignatureVerdict;
+use crate::core::plan::FetchSize;
 pub use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
@@ -65,6 +66,10 @@ pub trait Sysroot {
         wanted: &ImportRequest,
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<ImportedCommit, OsError>;
+
+    /// Ask for the layers of an OS image that the repository lacks, without fetching any. An image that is pinned by digest
+    /// and imported needs no network, unless its reference demands a signature.
+    fn measure(&mut self, image: &ImageRef) -> Result<FetchSize, OsError>;
 
     /// Copy the files below `within` in an image that is not an OS image (an extensions container) into the
     /// directory `to`.

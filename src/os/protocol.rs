@@ -13,12 +13,13 @@ use std::path::PathBuf;
 use serde::{Deserialize, Serialize};
 
 use crate::core::image_policy::SignatureVerdict;
+use crate::core::plan::FetchSize;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// Version of this protocol. Any change of a type in this file needs a new one.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,6 +58,8 @@ pub enum WorkerRequest {
     Deployments,
     /// Answered by [`WorkerReply::Imported`].
     Import(ImageRef),
+    /// Ask for the layers of an image that the repository lacks; fetch none. Answered by [`WorkerReply::Measured`].
+    Measure(ImageRef),
     /// Find the image with this manifest digest, imported under any name. Answered by
     /// [`WorkerReply::Imported`], or by [`WorkerReply::Done`] if the repository does not have it.
     Find(String),
@@ -110,6 +113,7 @@ impl WorkerRequest {
                 | Self::Deployments
                 | Self::Labels(_)
                 | Self::Find(_)
+                | Self::Measure(_)
                 | Self::RequirePolicy(_)
                 | Self::Unpack { .. }
                 | Self::PackageVersion { .. }
@@ -127,6 +131,8 @@ pub enum WorkerReply {
     Deployments(Vec<Deployment>),
     /// The image is in the repository.
     Imported(ImportedCommit),
+    /// Layers that an import would fetch.
+    Measured(FetchSize),
     /// The tree is checked out, and `/etc` merged unless the deployment is staged.
     Deployed(Deployment),
     /// One label for each requested path, in the same order.
@@ -151,6 +157,7 @@ impl WorkerReply {
             Self::Progress(_) => "progress",
             Self::Deployments(_) => "deployments",
             Self::Imported(_) => "imported",
+            Self::Measured(_) => "measured",
             Self::Deployed(_) => "deployed",
             Self::Labels(_) => "labels",
             Self::EtcCheckedOut(_) => "etc-checked-out",

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image_policy::SignatureVerdict;
+use crate::core::plan::FetchSize;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::image::ImageRef;
 use crate::os::protocol::{SysrootAccess, VERSION, WorkerGreeting, WorkerReply, WorkerRequest};
@@ -220,6 +221,13 @@ impl Sysroot for WorkerSession {
         }
         match self.request_with_progress(&WorkerRequest::Import(image.clone()), progress)? {
             WorkerReply::Imported(imported) => Ok(imported),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn measure(&mut self, image: &ImageRef) -> Result<FetchSize, OsError> {
+        match self.request(&WorkerRequest::Measure(image.clone()))? {
+            WorkerReply::Measured(size) => Ok(size),
             other => Err(unexpected(&other)),
         }
     }

@@ -59,7 +59,7 @@ impl ErrorDocument {
 
 impl ProblemItem {
     fn of(refusal: &Refusal) -> Self {
-        let Refusal { field, reason, place } = refusal;
+        let Refusal { field, reason, place, .. } = refusal;
         Self {
             field: (!field.is_empty()).then(|| field.clone()),
             message: reason.clone(),

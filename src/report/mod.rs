@@ -1,5 +1,6 @@
-//! JSON documents of `-o json`: one per command, with a version and a schema in `docs/schema/`.
+//! JSON documents of `-o json`: each with a version and a schema in `docs/schema/`.
 
+pub mod change;
 pub mod error;
 pub mod etc_diff;
 pub mod history;

@@ -10,7 +10,7 @@ use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::plan::diff::ChangedItem;
 use crate::core::plan::drift::{Drift, DriftDifference};
 use crate::core::plan::steps::disk_effect::DiskEffect;
-use crate::core::plan::{Plan, TreePlan};
+use crate::core::plan::{FetchSize, Plan, TreePlan};
 use crate::core::values::identifiers::{ConfigName, UNIT_NAME};
 use crate::core::values::image::redact_credentials;
 use crate::core::values::names::ManagedPath;
@@ -61,6 +61,8 @@ pub struct PlanDocument<'a> {
     /// Three-way merge of `/etc` by libostree, before the config is written into it; null without a deployment
     /// to merge from. `flameholder etc-diff` lists the paths.
     etc: Option<EtcSummary>,
+    /// Layers of the OS image that the host lacks; null unless `--fetch-size` asked for them.
+    fetch: Option<FetchSize>,
     /// Parts of the desired config that this host does not support, each with the reason.
     #[schemars(inner(length(min = 1)))]
     unsupported: &'a [String],
@@ -246,6 +248,7 @@ impl<'a> PlanDocument<'a> {
             irreconcilable: &plan.irreconcilable,
             drift: drift.map(item).collect(),
             etc: plan.etc.as_ref().map(EtcSummary::of),
+            fetch: plan.fetch,
             unsupported: &plan.unsupported,
             deferred: &plan.deferred,
             warnings: &plan.warnings,

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
 
+use crate::report::change::ChangeDocument;
 use crate::report::error::ErrorDocument;
 use crate::report::etc_diff::EtcDiffDocument;
 use crate::report::history::HistoryDocument;
@@ -12,10 +13,11 @@ use crate::report::status::StatusDocument;
 use crate::report::verify::VerifyDocument;
 use crate::report::version::VersionDocument;
 
-/// Generate the schema of each document, with the name of its command, or `error`.
+/// Generate the schema of each document, with the name of its command, or `change` or `error`.
 #[must_use]
 pub fn all() -> Vec<(&'static str, Value)> {
     vec![
+        ("change", schema_of::<ChangeDocument>("change")),
         ("error", schema_of::<ErrorDocument>("error")),
         ("etc-diff", schema_of::<EtcDiffDocument>("etc-diff")),
         ("history", schema_of::<HistoryDocument<'_>>("history")),
@@ -34,6 +36,7 @@ fn schema_of<T: JsonSchema>(command: &str) -> Value {
     let version = schema.pointer("/properties/schema/const").cloned().unwrap_or_default();
     schema.insert("$id".to_owned(), json!(format!("urn:flameholder:schema:{command}:{version}")));
     let title = match command {
+        "change" => "command that changes something with -o json".to_owned(),
         "error" => "failed command with -o json".to_owned(),
         command => format!("flameholder {command} -o json"),
     };

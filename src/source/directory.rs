@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::render::{PoolName, ReleaseImages, render};
+use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
 use crate::core::config::{decode, machine_config};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
@@ -63,31 +63,38 @@ fn load(path: &Path) -> Result<MachineConfig, DirectoryError> {
     for file in &files {
         ensure_only_root_changes(file)?;
     }
-    let config = match (files.pop(), files.is_empty()) {
-        (None, _) => return Err(DirectoryError::Empty { path: path.to_owned() }),
+    match (files.pop(), files.is_empty()) {
+        (None, _) => Err(DirectoryError::Empty { path: path.to_owned() }),
         (Some(file), true) => {
             let bytes = read(&file)?;
-            machine_config::parse(&bytes)
-                .map_err(|refusals| DirectoryError::Refused { path: file, refusals })?
+            let decoded = machine_config::parse(&bytes).and_then(|config| {
+                decode::decode(&config)?;
+                Ok(config)
+            });
+            decoded.map_err(|refusals| DirectoryError::Refused {
+                path: file,
+                refusals: refusals.placed_in(&bytes),
+            })
         }
         (Some(last), false) => {
             files.push(last);
-            merged(path, &files)?
+            merged(path, &files)
         }
-    };
-    decode::decode(&config)
-        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
-    Ok(config)
+    }
 }
 
 fn merged(path: &Path, files: &[PathBuf]) -> Result<MachineConfig, DirectoryError> {
     let mut configs = Vec::new();
     for file in files {
-        let parsed = machine_config::parse_all(&read(file)?);
-        configs.extend(parsed.map_err(|refusals| DirectoryError::Refused { path: file.clone(), refusals })?);
+        let bytes = read(file)?;
+        let parsed = machine_config::parse_all(&bytes);
+        configs.extend(parsed.map_err(|refusals| DirectoryError::Refused {
+            path: file.clone(),
+            refusals: refusals.placed_in(&bytes),
+        })?);
     }
     let pool: PoolName = POOL.parse().expect("constant pool name is valid");
-    render(&configs, &pool, &ReleaseImages::default())
+    render(&configs, &RenderedName::OfPool(pool), &ReleaseImages::default())
         .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })
 }
 

@@ -3,6 +3,7 @@
 
 mod commands;
 mod config_server;
+mod documents;
 mod ignition;
 mod installation;
 mod interruption;

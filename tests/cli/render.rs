@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use flameholder::core::config::decode::decode;
 use flameholder::core::config::host_config::HostConfig;
 use flameholder::core::config::machine_config::{MachineConfig, parse, parse_object};
-use flameholder::core::config::render::{PoolName, ReleaseImages, render};
+use flameholder::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use testbed::model::rendered::real_configs;
@@ -118,7 +118,7 @@ fn config(name: &str, role: &str, spec: &Value) -> MachineConfig {
 
 fn merged(configs: &[MachineConfig]) -> MachineConfig {
     let pool: PoolName = "worker".parse().unwrap();
-    render(configs, &pool, &ReleaseImages::default()).unwrap()
+    render(configs, &RenderedName::OfPool(pool), &ReleaseImages::default()).unwrap()
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn errors_name_the_file_and_field() {
     for (options, files, code, mentions) in [
         (vec![], vec![list], 78, vec!["list.json", "items[1].kind"]),
         (vec![], vec![empty], 78, vec!["no MachineConfig"]),
-        (vec![], vec![good.clone(), bad], 78, vec!["spec.kernelType", "(in 20-bad)"]),
+        (vec![], vec![good.clone(), bad], 78, vec!["bad.json:1:", "spec.kernelType"]),
         (vec![], vec![good.clone(), good.clone()], 78, vec!["metadata.name", "10-good"]),
         (vec![], vec![folder.path().join("missing.json")], 1, vec!["missing.json"]),
         (vec![], vec![], 64, vec!["FILE"]),

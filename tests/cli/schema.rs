@@ -12,7 +12,7 @@ use testbed::model::rendered::real_configs;
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-const SCHEMAS: [&str; 7] = ["error", "etc-diff", "history", "plan", "status", "verify", "version"];
+const SCHEMAS: [&str; 8] = ["change", "error", "etc-diff", "history", "plan", "status", "verify", "version"];
 
 fn schema(name: &str) -> Value {
     let text = fs::read(testbed::repository().join("docs/schema").join(name).with_extension("json")).unwrap();
@@ -59,11 +59,20 @@ fn complaints(name: &str, outcome: &Outcome, codes: &[i32]) -> Vec<String> {
     complaints
 }
 
-/// Run a command with `-o json` and return its document, validated against its schema.
+/// Run a command with `-o json` and return its document, validated against the schema of its name.
 fn documented<A: AsRef<OsStr>>(verb: &str, arguments: &[A], code: i32) -> Value {
+    documented_as(verb, verb, arguments, code)
+}
+
+/// Run a command that changes something, and return its document, validated against its schema.
+fn changed<A: AsRef<OsStr>>(verb: &str, arguments: &[A]) -> Value {
+    documented_as("change", verb, arguments, 0)
+}
+
+fn documented_as<A: AsRef<OsStr>>(schema: &str, verb: &str, arguments: &[A], code: i32) -> Value {
     let output = [verb, "-o", "json"].map(AsRef::as_ref);
     let outcome = flameholder(output.into_iter().chain(arguments.iter().map(AsRef::as_ref)));
-    let complaints = complaints(verb, &outcome, &[code]);
+    let complaints = complaints(schema, &outcome, &[code]);
     assert!(complaints.is_empty(), "{}\n{}", complaints.join("\n"), outcome.stdout);
     serde_json::from_str(&outcome.stdout).unwrap()
 }
@@ -213,8 +222,9 @@ fn a_tree_before_and_after_and_damaged() {
     assert_eq!(documented("status", &place, 0)["generation"], Value::Null);
     let plan = documented("plan", &target, 0);
     assert!(!plan["unsupported"].as_array().unwrap().is_empty(), "{plan}");
-    let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let applied = changed("apply", &target);
+    assert_eq!((&applied["result"], &applied["unsupported"]), (&json!("applied"), &plan["unsupported"]));
+    assert_eq!(changed("recover", &place)["result"], "unchanged");
     assert_eq!(documented("status", &place, 0)["generation"]["config"], "rendered-many");
     assert_eq!(documented("verify", &place, 0)["drift"], json!([]));
     assert_eq!(documented("history", &place, 0)["events"][0]["event"], "applied");
@@ -251,12 +261,15 @@ fn a_sysroot_before_and_after_and_damaged() {
     let layout = scratch.path().join("layout");
     osimage::write_image(&Os::new(2), &layout, None).unwrap();
     let image = format!("ostree-unverified-image:oci:{}", layout.display());
-    let plan = documented("plan", &[&target[..], &["--os-image".as_ref(), image.as_ref()]].concat(), 0);
+    let measured = ["--fetch-size", "--os-image", &image].map(AsRef::as_ref);
+    let plan = documented("plan", &[&target[..], &measured].concat(), 0);
+    let layers = plan["fetch"]["layers"].as_u64();
+    assert!(layers.is_some_and(|layers| layers > 0) && plan["fetch"]["bytes"].is_u64(), "{plan:#}");
     assert_eq!(plan["changes"]["osImage"]["to"], image.as_str());
     assert_eq!(plan["preflight"][0]["check"], "skopeo");
     assert_eq!((&plan["etc"]["with"], &plan["etc"]["due"]), (&json!("present"), &json!(true)));
-    let outcome = flameholder(["apply".as_ref()].iter().chain(&target));
-    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    let applied = changed("apply", &target);
+    assert_eq!((&applied["result"], &applied["reboot"]), (&json!("applied"), &json!("outstanding")));
     let status = documented("status", &place, 0);
     assert_eq!(status["deployments"][0]["generation"]["recordMatches"], true);
     assert_eq!(documented("history", &place, 0)["events"][0]["event"], "deployed");
@@ -289,6 +302,12 @@ fn good(name: &str) -> Value {
         "recordMatches": true, "atFinalization": false, "applied": "2026-11-23T09:12:00Z", "confirmed": null, "unsupported": ["a reason"], "deferred": [],
         "signature": {"rule": "default", "demand": "nothing", "keyFiles": [{"path": "/etc/pki/os.pub", "digest": format!("sha256:{:064}", 1)}], "enforcement": "notNeeded"}});
     match name {
+        "change" => {
+            json!({"schema": 1, "command": "apply", "result": "staged", "config": "c", "generation": "0".repeat(32),
+            "deployment": format!("{}.0", "0".repeat(64)), "reboot": "outstanding", "seconds": 1.5, "merged": ["/etc/m"],
+            "restored": ["/etc/r"], "unsupported": ["a reason"], "deferred": ["a reason"], "warnings": ["a reason"],
+            "message": "staged c\n"})
+        }
         "error" => {
             json!({"schema": 1, "error": {"code": 78, "message": "worker.yaml:4:3: a reason", "problems": [
             {"field": "spec.config.storage.files[1].mode", "message": "a reason", "line": 4, "column": 3}]}})
@@ -310,7 +329,8 @@ fn good(name: &str) -> Value {
                 "losses": [{"path": "/etc", "change": "modify", "lost": "directoryAttributes"}],
                 "refusals": [{"path": "/etc/a", "reason": "newlyDirectory", "detail": "move it away"}]},
             "unsupported": [], "deferred": [], "warnings": [],
-            "preflight": [{"check": "skopeo", "ok": true, "detail": ""}]}),
+            "preflight": [{"check": "skopeo", "ok": true, "detail": ""}],
+            "fetch": {"layers": 34, "bytes": 641_728_512}}),
         "etc-diff" => json!({"schema": 1,
             "from": {"stateroot": "fedora-coreos", "commit": "0".repeat(64), "serial": 0},
             "to": {"stateroot": "fedora-coreos", "commit": "1".repeat(64), "serial": 0},
@@ -326,16 +346,16 @@ fn good(name: &str) -> Value {
             "requester": {"command": "apply", "user": null}, "bootId": "b"}]}),
         "version" => {
             json!({"schema": 1, "version": "0.1.0", "commit": "a", "target": "x86_64-unknown-linux-gnu", "tls": "rustls",
-            "worker": {"protocol": 6, "libostree": "2022.7"}, "workerError": null})
+            "worker": {"protocol": 7, "libostree": "2022.7"}, "workerError": null})
         }
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "difference": {"expected": "0:0", "found": "7:7"},
                 "policy": "repair", "counts": true, "obstacle": "a directory is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label", "difference": null}],
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
-        "status" => json!({"schema": 1, "generation": generation,
+        "status" => json!({"schema": 1, "published": "2026-11-23T09:14:00Z", "generation": generation,
             "condition": {"name": "Blocked", "outcome": "failed", "since": "2026-11-23T09:14:00Z", "reason": "a reason", "remedy": "flameholder retry"},
-            "daemonRunning": true, "deployments": [{
+            "daemonRunning": true, "drift": 1, "deployments": [{
             "next": true, "booted": false, "staged": false, "locked": false, "rollback": true, "pinned": false, "stateroot": "fedora-coreos",
             "commit": "0".repeat(64), "serial": 0, "version": null, "image": "ostree-unverified-registry:h/os",
             "manifestDigest": null, "kernelArguments": ["rw"], "generation": null}],

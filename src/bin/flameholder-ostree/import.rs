@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+use flameholder::core::plan::FetchSize;
 use flameholder::core::values::image::{ImageRef, ImageTransport};
 use flameholder::os::{ImportedCommit, OsError, PullPhase, PullProgress, pull_secret};
 use ostree_ext::container::store::{
@@ -40,6 +41,42 @@ pub(crate) async fn import(
     Ok(ImportedCommit { signature: policy.verdict(image).await, ..imported })
 }
 
+/// Ask for the layers that [`import`] would fetch.
+pub(crate) async fn measure(
+    repo: &ostree::Repo,
+    policy: &mut SignaturePolicy,
+    image: &ImageRef,
+) -> Result<FetchSize, OsError> {
+    let failed = |error| pull_failure(image, &error);
+    let is_imported = |digest| find_digest(repo, digest).map(|found| found.is_some());
+    if !policy.governs(image)
+        && let Some(digest) = image.digest()
+        && is_imported(digest).map_err(failed)?
+    {
+        return Ok(FetchSize { layers: 0, bytes: 0 });
+    }
+    let config = policy.configure(image).await?;
+    let (_, prepared) = prepare(repo, image, config).await.map_err(failed)?;
+    let Amount { layers, bytes, .. } = match &prepared {
+        PrepareResult::AlreadyPresent(_) => Amount::default(),
+        PrepareResult::Ready(prepared) => Amount::of(prepared),
+    };
+    Ok(FetchSize { layers, bytes })
+}
+
+/// Read the manifest of an image, and compare it with the repository.
+async fn prepare(
+    repo: &ostree::Repo,
+    image: &ImageRef,
+    config: ImageProxyConfig,
+) -> anyhow::Result<(ImageImporter, PrepareResult)> {
+    let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
+    let mut importer = within_window(ImageImporter::new(repo, &reference, config)).await??;
+    importer.require_bootable();
+    let prepared = within_window(importer.prepare()).await??;
+    Ok((importer, prepared))
+}
+
 /// Find an imported image by its manifest digest.
 pub(crate) fn find(repo: &ostree::Repo, digest: &str) -> Result<Option<ImportedCommit>, OsError> {
     let found = find_digest(repo, digest)
@@ -59,10 +96,8 @@ async fn import_image(
         // Local: a disk reads one layer as fast as several.
         _ => None,
     };
-    let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
-    let mut importer = within_window(ImageImporter::new(repo, &reference, config)).await??;
-    importer.require_bootable();
-    let prepared = match within_window(importer.prepare()).await?? {
+    let (importer, prepared) = prepare(repo, image, config).await?;
+    let prepared = match prepared {
         PrepareResult::AlreadyPresent(state) => return Ok(describe(&state, &Amount::default())),
         PrepareResult::Ready(prepared) => prepared,
     };

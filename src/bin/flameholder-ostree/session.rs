@@ -55,6 +55,10 @@ async fn answer(
             let imported = import::import(&opened.sysroot.repo(), &mut opened.policy, &image, progress).await;
             imported.map(WorkerReply::Imported)
         }
+        WorkerRequest::Measure(image) => {
+            let size = import::measure(&opened.sysroot.repo(), &mut opened.policy, &image).await?;
+            Ok(WorkerReply::Measured(size))
+        }
         WorkerRequest::Find(digest) => {
             let found = import::find(&opened.sysroot.repo(), &digest)?;
             Ok(found.map_or(WorkerReply::Done, WorkerReply::Imported))

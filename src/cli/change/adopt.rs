@@ -4,10 +4,12 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::cli::change::change_report::ChangeReport;
 use crate::cli::image_agent::VERSION;
+use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
-use crate::cli::output::terminal::{print_text, say};
-use crate::cli::{CliError, CommandOutcome, image_agent, session};
+use crate::cli::output::terminal::say;
+use crate::cli::{CliError, CommandOutcome, OutputArgs, image_agent, session};
 use crate::core::config::settings::source::SourceName;
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
@@ -17,6 +19,7 @@ use crate::host::systemd::system_status;
 use crate::host::{ServiceControl as _, SystemdServices};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::WorkerProgram;
+use crate::report::change::ChangeResult;
 use crate::transaction::handover::adopt::{AdoptOutcome, AdoptRequest, adopt};
 use crate::transaction::handover::installation::AgentVersion;
 use crate::transaction::state::settings::settings_or_default;
@@ -44,6 +47,10 @@ pub(crate) struct AdoptArgs {
     node_name: Option<String>,
     #[command(flatten)]
     os_backend: OsBackendArgs,
+    #[command(flatten)]
+    wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
@@ -53,17 +60,23 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
         image_agent::give_way();
     }
     let is_shipped = version.is_none();
+    let mut report = ChangeReport::begin("adopt", args.output.format);
     let host = session::running_host()?;
-    let mut session = args.os_backend.opener(&settings_or_default(&host.root))(SysrootAccess::Stage)?;
+    let mut open = args.os_backend.opener(&settings_or_default(&host.root));
+    let mut session = args.wait.wait_for(|| open(SysrootAccess::Stage))?;
+    let locked = args.wait.wait_for(|| host.lock())?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
-    let adopted = adopt(&mut *session, &SystemdServices::system(), &host.lock()?, adoption)?;
-    drop(session);
-    print_text(&text(&adopted, is_shipped))?;
+    let adopted = adopt(&mut *session, &SystemdServices::system(), &locked, adoption)?;
+    drop((session, locked));
+    let result = if adopted.was_ours { ChangeResult::Unchanged } else { ChangeResult::Adopted };
+    report.resulted(result, &adopted.config, &adopted.generation);
+    report.document.restored = adopted.repaired.iter().map(|drift| drift.path.clone()).collect();
+    report.tell(&text(&adopted, is_shipped))?;
     // The installer pod runs `adopt` each time that it starts: a daemon that runs already is left alone.
     if environment.is_some() && (adopted.has_changed || !daemon_runs()) {
         start_daemon();
     }
-    Ok(CommandOutcome::Success)
+    report.end("")
 }
 
 /// Return this version's executables for installation; `None` if the OS image ships them below `/usr`.

@@ -1,30 +1,29 @@
 //! `flameholder apply`: make a host, a tree or a sysroot match the desired config.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::change::change_report::ChangeReport;
 use crate::cli::change::running_host;
 use crate::cli::input::{load_configuration, open_to_change};
+use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
-use crate::cli::output::terminal::print_text;
-use crate::cli::output::words::lasting;
 use crate::cli::server_access::ServerAccessArgs;
-use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::drift::Drift;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::record::GenerationRecord;
-use crate::core::values::identifiers::{ConfigName, GenerationId};
+use crate::core::values::identifiers::GenerationId;
+use crate::core::values::profile::Profile;
 use crate::host::LockedRoot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::change::{ChangeResult, RebootOutlook};
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
-use crate::transaction::update::offline_sysroot::OfflineUpdate;
-use crate::transaction::update::plain_tree::TreeUpdate;
 use crate::transaction::update::{offline_sysroot, plain_tree};
 
 /// Left-out items that a summary names; it counts the others.
@@ -50,6 +49,10 @@ pub(crate) struct ApplyArgs {
     os_backend: OsBackendArgs,
     #[command(flatten)]
     switch: SwitchArgs,
+    #[command(flatten)]
+    wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 /// Switch of the running host to a staged deployment.
@@ -90,48 +93,66 @@ pub(crate) enum RebootMode {
     Insist,
 }
 
+/// Update of the running host that the operator asks for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct UpdateRequest<'a> {
+    pub(crate) desired: &'a DecodedConfig,
+    /// OS image in place of the one that the config names.
+    pub(crate) image: Option<&'a str>,
+    pub(crate) profile: Profile,
+    pub(crate) os_backend: OsBackendArgs,
+    pub(crate) wait: LockWaitArgs,
+}
+
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
     let desired = load_configuration(&args.desired, &args.access)?;
+    let report = ChangeReport::begin("apply", args.output.format);
     match (&args.place.root, &args.place.sysroot) {
-        (Some(root), _) => apply_to_tree(root, &desired, args),
-        (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args),
+        (Some(root), _) => apply_to_tree(root, &desired, args, report),
+        (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args, report),
         (None, None) => {
-            let image = args.os_image.as_deref();
-            running_host::apply(&desired, image, args.profile.into(), args.switch, args.os_backend)
+            let request = UpdateRequest {
+                desired: &desired,
+                image: args.os_image.as_deref(),
+                profile: args.profile.into(),
+                os_backend: args.os_backend,
+                wait: args.wait,
+            };
+            running_host::apply(request, args.switch, report)
         }
     }
 }
 
-fn apply_to_tree(path: &Path, desired: &DecodedConfig, args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
-    let began = Instant::now();
+fn apply_to_tree(
+    path: &Path,
+    desired: &DecodedConfig,
+    args: &ApplyArgs,
+    mut report: ChangeReport,
+) -> Result<CommandOutcome, CliError> {
     let root = open_to_change(path)?;
-    let applied = plain_tree::apply(&LockedRoot::lock(&root)?, desired, args.profile.into())?;
-    print_text(&summary_of_tree(&applied, desired, began.elapsed()))?;
-    Ok(CommandOutcome::Success)
-}
-
-fn summary_of_tree(applied: &TreeUpdate, desired: &DecodedConfig, took: Duration) -> String {
-    let name = &desired.object.name;
-    let mut text = if applied.changed {
-        format!("applied {}\n", result(name, &applied.generation, &applied.plan, took))
+    let applied =
+        plain_tree::apply(&args.wait.wait_for(|| LockedRoot::lock(&root))?, desired, args.profile.into())?;
+    let plan = &applied.plan;
+    let result = if applied.changed { ChangeResult::Applied } else { ChangeResult::Unchanged };
+    report.resulted(result, &desired.object.name, &applied.generation);
+    let text = if applied.changed {
+        format!("applied {}\n{}", report.changed(plan), restored(plan, true))
     } else {
-        format!("nothing to do: {name} is applied already (generation {})\n", applied.generation.shown())
+        nothing_to_do(desired, &applied.generation)
     };
-    if applied.changed {
-        text.push_str(&restored(&applied.plan, true));
-    }
-    text.push_str(&unapplied(&applied.plan));
-    text
+    report.end(&(text + &unapplied(plan)))
 }
 
 fn apply_to_sysroot(
     sysroot: &Path,
     desired: &DecodedConfig,
     args: &ApplyArgs,
+    mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, sysroot, SysrootAccess::Write)?;
+    let worker = WorkerProgram::locate()?;
+    let mut session = args.wait.wait_for(|| WorkerSession::open(&worker, sysroot, SysrootAccess::Write))?;
     let target = UpdateTarget {
         sysroot: TargetSysroot::Offline(sysroot),
         desired,
@@ -140,34 +161,28 @@ fn apply_to_sysroot(
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };
-    let began = Instant::now();
     let mut progress = ProgressDisplay::start("plan");
     let generated = offline_sysroot::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));
     progress.finish(generated.is_ok());
-    print_text(&summary_of_sysroot(&generated?, desired, began.elapsed()))?;
-    Ok(CommandOutcome::Success)
-}
-
-fn summary_of_sysroot(generated: &OfflineUpdate, desired: &DecodedConfig, took: Duration) -> String {
-    let (name, generation) = (&desired.object.name, &generated.generation);
-    let mut text = match &generated.deployment {
+    let generated = generated?;
+    let (generation, plan) = (&generated.generation, &generated.plan);
+    report.resulted(ChangeResult::Unchanged, &desired.object.name, generation);
+    let text = match &generated.deployment {
         Some(deployment) => {
-            let applied = result(name, generation, &generated.plan, took);
-            format!("applied {applied}\ndeployment {} boots next\n", deployment.id)
+            report.document.result = ChangeResult::Applied;
+            report.document.deployment = Some(deployment.id.to_string());
+            report.document.reboot = RebootOutlook::Outstanding;
+            let applied = report.changed(plan);
+            format!("applied {applied}\ndeployment {} boots next\n{}", deployment.id, restored(plan, false))
         }
-        None => format!("nothing to do: {name} is applied already (generation {})\n", generation.shown()),
+        None => nothing_to_do(desired, generation),
     };
-    if generated.deployment.is_some() {
-        text.push_str(&restored(&generated.plan, false));
-    }
-    text.push_str(&unapplied(&generated.plan));
-    text
+    report.end(&(text + &unapplied(plan)))
 }
 
-/// Describe what became of a config: its generation, what changed, and how long that took.
-pub(crate) fn result(name: &ConfigName, generation: &GenerationId, plan: &Plan, took: Duration) -> String {
-    let changed = plan.diff.counted().unwrap_or_else(|| "no differences".to_owned());
-    format!("{name} as generation {}: {changed}, in {}", generation.shown(), lasting(took))
+fn nothing_to_do(desired: &DecodedConfig, generation: &GenerationId) -> String {
+    let name = &desired.object.name;
+    format!("nothing to do: {name} is applied already (generation {})\n", generation.shown())
 }
 
 /// List the local changes that were kept, and those that were undone, and where the local versions of the files are. `keeps` is false where the previous

@@ -2,6 +2,7 @@
 
 pub(crate) mod adopt;
 pub(crate) mod apply;
+mod change_report;
 pub(crate) mod recover;
 pub(crate) mod release;
 pub(crate) mod retry;

@@ -3,11 +3,13 @@
 
 use clap::Args;
 
-use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, TargetArgs, session};
+use crate::cli::change::change_report::ChangeReport;
+use crate::cli::lock_wait::LockWaitArgs;
+use crate::cli::{CliError, CommandOutcome, OutputArgs, TargetArgs, session};
 use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::change::{ChangeResult, RebootOutlook};
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::boot::pending_deployment::PendingRecovery;
 use crate::transaction::engine::recover::RecoveryOutcome;
@@ -18,67 +20,100 @@ use crate::transaction::update::sysroot;
 pub(crate) struct RecoverArgs {
     #[command(flatten)]
     pub(crate) place: TargetArgs,
+    #[command(flatten)]
+    wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
+    let report = ChangeReport::begin("recover", args.output.format);
     let recovered = match &args.place.sysroot {
         Some(path) => {
-            let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Write)?;
+            let worker = WorkerProgram::locate()?;
+            let open = || WorkerSession::open(&worker, path, SysrootAccess::Write);
+            let mut session = args.wait.wait_for(open)?;
             sysroot::recover(&mut session, path)?
         }
         None => match &args.place.root {
-            None => return on_running(&session::running_host()?),
-            Some(root) => interrupted::recover(&LockedRoot::lock(&Root::open(root)?)?)?,
+            None => return on_running(&session::running_host()?, args.wait, report),
+            Some(root) => {
+                let root = Root::open(root)?;
+                interrupted::recover(&args.wait.wait_for(|| LockedRoot::lock(&root))?)?
+            }
         },
     };
-    print_text(&summary(&recovered))?;
-    Ok(CommandOutcome::Success)
+    finish(report, &recovered, "")
 }
 
-fn on_running(host: &RunningHost) -> Result<CommandOutcome, CliError> {
-    let locked = host.lock()?;
+/// Print what became of an interrupted change, and behind it `lines`.
+fn finish(
+    mut report: ChangeReport,
+    recovered: &RecoveryOutcome,
+    lines: &str,
+) -> Result<CommandOutcome, CliError> {
+    if *recovered != RecoveryOutcome::Nothing {
+        report.document.result = ChangeResult::Recovered;
+    }
+    report.tell(&summary(recovered))?;
+    report.end(lines)
+}
+
+fn on_running(
+    host: &RunningHost,
+    wait: LockWaitArgs,
+    mut report: ChangeReport,
+) -> Result<CommandOutcome, CliError> {
+    let locked = wait.wait_for(|| host.lock())?;
     let recovered = interrupted::recover(&locked)?;
-    let text = match pending_deployment::recover_pending(&locked, &mut session::open_running)? {
-        PendingRecovery::Nothing => "nothing is pending\n".to_owned(),
-        PendingRecovery::AwaitsReboot(pending) => {
-            format!("generation {} is staged\n", pending.generation().shown())
+    let found = pending_deployment::recover_pending(&locked, &mut session::open_running)?;
+    let (result, reboot) = match &found {
+        PendingRecovery::AwaitsReboot(_)
+        | PendingRecovery::AwaitsFullReboot(_)
+        | PendingRecovery::RollingBack(..) => (ChangeResult::Unchanged, RebootOutlook::Outstanding),
+        PendingRecovery::Restaged(..) => (ChangeResult::Recovered, RebootOutlook::Locked),
+        PendingRecovery::Superseded(_) | PendingRecovery::Discarded(_) => {
+            (ChangeResult::Recovered, RebootOutlook::None)
         }
-        PendingRecovery::AwaitsFullReboot(pending) => format!(
-            "generation {} is finalized and boots with the next full reboot: systemctl reboot\n",
-            pending.generation().shown()
-        ),
-        PendingRecovery::Unconfirmed(pending) => format!(
-            "generation {} is booted and unconfirmed; its boot check (`flameholder-confirm-boot.service`) confirms it or rolls it back\n",
-            pending.generation().shown()
-        ),
-        PendingRecovery::RollingBack(pending, reason) => format!(
-            "generation {} is rejected: {reason}; the reboot that rolls it back is outstanding: reboot the host\n",
-            pending.generation().shown()
-        ),
-        PendingRecovery::RolledBack(pending, reason) => {
-            format!(
-                "generation {} is blocked: {reason}; `flameholder retry` releases it\n",
-                pending.generation().shown()
-            )
-        }
-        PendingRecovery::Restaged(pending, failure) => format!(
-            "generation {} did not boot: {}\nit is staged again; apply the same config to boot it\n",
-            pending.generation().shown(),
-            failure.reason
-        ),
-        PendingRecovery::Superseded(pending) => format!(
-            "pending generation {} is dropped: the deployment that it was staged on is not booted\n",
-            pending.generation().shown()
-        ),
-        PendingRecovery::Discarded(pending) => {
-            format!(
-                "pending generation {} is dropped: its staged deployment was discarded by another program\n",
-                pending.generation().shown()
-            )
+        PendingRecovery::Nothing | PendingRecovery::Unconfirmed(_) | PendingRecovery::RolledBack(..) => {
+            (ChangeResult::Unchanged, RebootOutlook::None)
         }
     };
-    print_text(&(summary(&recovered) + &text))?;
-    Ok(CommandOutcome::Success)
+    if let Some(pending) = found.generation() {
+        report.resulted(result, &pending.staged.record.config, pending.generation());
+    }
+    report.document.reboot = reboot;
+    finish(report, &recovered, &pending_text(&found))
+}
+
+fn pending_text(found: &PendingRecovery) -> String {
+    let id = found.generation().map(|pending| pending.generation().shown().to_string()).unwrap_or_default();
+    match found {
+        PendingRecovery::Nothing => "nothing is pending\n".to_owned(),
+        PendingRecovery::AwaitsReboot(_) => format!("generation {id} is staged\n"),
+        PendingRecovery::AwaitsFullReboot(_) => {
+            format!("generation {id} is finalized and boots with the next full reboot: systemctl reboot\n")
+        }
+        PendingRecovery::Unconfirmed(_) => format!(
+            "generation {id} is booted and unconfirmed; its boot check (`flameholder-confirm-boot.service`) confirms it or rolls it back\n"
+        ),
+        PendingRecovery::RollingBack(_, reason) => format!(
+            "generation {id} is rejected: {reason}; the reboot that rolls it back is outstanding: reboot the host\n"
+        ),
+        PendingRecovery::RolledBack(_, reason) => {
+            format!("generation {id} is blocked: {reason}; `flameholder retry` releases it\n")
+        }
+        PendingRecovery::Restaged(_, failure) => format!(
+            "generation {id} did not boot: {}\nit is staged again; apply the same config to boot it\n",
+            failure.reason
+        ),
+        PendingRecovery::Superseded(_) => format!(
+            "pending generation {id} is dropped: the deployment that it was staged on is not booted\n"
+        ),
+        PendingRecovery::Discarded(_) => format!(
+            "pending generation {id} is dropped: its staged deployment was discarded by another program\n"
+        ),
+    }
 }
 
 fn summary(recovered: &RecoveryOutcome) -> String {

@@ -1,19 +1,37 @@
 //! `flameholder retry`: release the blocked target.
 
-use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, session};
+use clap::Args;
+
+use crate::cli::change::change_report::ChangeReport;
+use crate::cli::lock_wait::LockWaitArgs;
+use crate::cli::{CliError, CommandOutcome, OutputArgs, session};
+use crate::report::change::ChangeResult;
 use crate::transaction::TransactionError;
 use crate::transaction::state::blocked;
 
-pub(crate) fn run() -> Result<CommandOutcome, CliError> {
+#[derive(Debug, Args)]
+pub(crate) struct RetryArgs {
+    #[command(flatten)]
+    wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
+
+pub(crate) fn run(args: &RetryArgs) -> Result<CommandOutcome, CliError> {
+    let mut report = ChangeReport::begin("retry", args.output.format);
     let host = session::running_host()?;
-    let root = host.lock()?;
+    let root = args.wait.wait_for(|| host.lock())?;
     // One that cannot be read is set aside, with a warning, and no longer blocks.
     let text = match blocked::load_or_set_aside(&root).map_err(TransactionError::from)? {
         None => "no target is blocked\n".to_owned(),
-        Some(held) => format!("{} is no longer blocked; apply it again\n", held.config),
+        Some(held) => {
+            report.document.result = ChangeResult::Unblocked;
+            report.document.generation = held.generation;
+            let text = format!("{} is no longer blocked; apply it again\n", held.config);
+            report.document.config = Some(held.config);
+            text
+        }
     };
     blocked::release(&root)?;
-    print_text(&text)?;
-    Ok(CommandOutcome::Success)
+    report.end(&text)
 }

@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::change::apply::SwitchArgs;
+use crate::cli::change::change_report::ChangeReport;
 use crate::cli::change::running_host;
-use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::lock_wait::LockWaitArgs;
+use crate::cli::{CliError, CommandOutcome, OutputArgs};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
+use crate::report::change::{ChangeResult, RebootOutlook};
 use crate::transaction::update::sysroot;
 
 #[derive(Debug, Args)]
@@ -19,13 +21,21 @@ pub(crate) struct RollbackArgs {
     sysroot: Option<PathBuf>,
     #[command(flatten)]
     switch: SwitchArgs,
+    #[command(flatten)]
+    wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &RollbackArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
-    let Some(place) = &args.sysroot else { return running_host::roll_back(args.switch) };
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, place, SysrootAccess::Write)?;
+    let mut report = ChangeReport::begin("rollback", args.output.format);
+    let Some(place) = &args.sysroot else { return running_host::roll_back(args.switch, args.wait, report) };
+    let worker = WorkerProgram::locate()?;
+    let mut session = args.wait.wait_for(|| WorkerSession::open(&worker, place, SysrootAccess::Write))?;
     let (from, to) = sysroot::roll_back(&mut session, place)?;
-    print_text(&format!("deployment {} boots next\n{} stays as the rollback deployment\n", to.id, from.id))?;
-    Ok(CommandOutcome::Success)
+    report.document.result = ChangeResult::Applied;
+    report.document.deployment = Some(to.id.to_string());
+    report.document.reboot = RebootOutlook::Outstanding;
+    report.end(&format!("deployment {} boots next\n{} stays as the rollback deployment\n", to.id, from.id))
 }

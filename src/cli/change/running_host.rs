@@ -1,22 +1,20 @@
 //! `apply` and `rollback` on the running host: stage, unlock, and ask logind for the reboot.
 
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use crate::cli::change::apply::{RebootMode, SwitchArgs, restored, result, unapplied};
-use crate::cli::os_backend::OsBackendArgs;
+use crate::cli::change::apply::{RebootMode, SwitchArgs, UpdateRequest, restored, unapplied};
+use crate::cli::change::change_report::ChangeReport;
+use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::output::progress::ProgressDisplay;
-use crate::cli::output::terminal::{print_text, say};
+use crate::cli::output::terminal::say;
 use crate::cli::session::{open_running, running_host};
 use crate::cli::{CliError, CommandOutcome};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
-use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
-use crate::core::values::profile::Profile;
 use crate::host::fs::lock::HostLock;
 use crate::host::systemd::logind::LogindReboot;
 use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested};
@@ -24,9 +22,10 @@ use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootCo
 use crate::host::{LockedHost, Root, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
+use crate::report::change::{ChangeResult, RebootOutlook};
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
-use crate::transaction::state::current::{CurrentState, DecodedConfig};
+use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::state::{pending, status_files};
 use crate::transaction::update::live_update::AppliedUpdate;
@@ -35,16 +34,17 @@ use crate::transaction::update::running_host::StagedUpdate;
 use crate::transaction::{TransactionError, update};
 
 pub(crate) fn apply(
-    desired: &DecodedConfig,
-    image: Option<&str>,
-    profile: Profile,
+    request: UpdateRequest<'_>,
     switch: SwitchArgs,
-    os_backend: OsBackendArgs,
+    mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
+    let UpdateRequest { desired, image, profile, os_backend, wait } = request;
     let image = image.map(str::parse).transpose()?;
     let host = running_host()?;
+    let mut open = os_backend.opener(&settings_or_default(&host.root));
+    let mut session = wait.wait_for(|| open(SysrootAccess::Stage))?;
+    let locked = wait.wait_for(|| host.lock())?;
     ensure_source_agrees(&host, &desired.object.name, switch.override_source)?;
-    let mut session = os_backend.opener(&settings_or_default(&host.root))(SysrootAccess::Stage)?;
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(&host),
         desired,
@@ -53,8 +53,6 @@ pub(crate) fn apply(
         profile,
         policy: &DisruptionPolicy::default(),
     };
-    let locked = host.lock()?;
-    let began = Instant::now();
     let mut progress = ProgressDisplay::start("plan");
     let work = update::running_host::prepare(&mut *session, &locked, target, &mut |stage| {
         progress.show(&stage);
@@ -68,34 +66,37 @@ pub(crate) fn apply(
             let is_unconfirmed = pending::load(locked.as_root())
                 .is_ok_and(|pending| pending.is_some_and(|pending| *pending.generation() == generation));
             let so_far = if is_unconfirmed { "; its boot check has not passed yet" } else { "" };
+            report.resulted(ChangeResult::Unchanged, name, &generation);
             let applied = format!("{name} is applied already (generation {}{so_far})", generation.shown());
-            print_text(&format!("nothing to do: {applied}\n"))?;
-            Ok(CommandOutcome::Success)
+            report.end(&format!("nothing to do: {applied}\n"))
         }
         RemainingWork::Live(update) => {
             progress.begin("change files and services");
             let applied = update.apply(&SystemdServices::system(), &locked);
             progress.finish(applied.is_ok());
             let AppliedUpdate { plan, generation } = applied?;
-            let applied = result(name, &generation, &plan, began.elapsed());
-            let text = format!("applied {applied}; no reboot is needed\n");
-            print_text(&(text + &restored(&plan, true) + &unapplied(&plan)))?;
-            Ok(CommandOutcome::Success)
+            report.resulted(ChangeResult::Applied, name, &generation);
+            let text = format!("applied {}; no reboot is needed\n", report.changed(&plan));
+            report.end(&(text + &restored(&plan, true) + &unapplied(&plan)))
         }
         RemainingWork::Reboot(staged) => {
-            switch_to(session, locked, staged, SwitchTo { name, took: began.elapsed() }, switch)
+            report.document.config = Some(name.clone());
+            switch_to(session, locked, staged, switch, report)
         }
     }
 }
 
 /// Stage the generation before the booted one, and switch to it as the options say.
-pub(crate) fn roll_back(switch: SwitchArgs) -> Result<CommandOutcome, CliError> {
+pub(crate) fn roll_back(
+    switch: SwitchArgs,
+    wait: LockWaitArgs,
+    mut report: ChangeReport,
+) -> Result<CommandOutcome, CliError> {
     let host = running_host()?;
-    let mut session = open_running(SysrootAccess::Stage)?;
+    let mut session = wait.wait_for(|| open_running(SysrootAccess::Stage))?;
+    let locked = wait.wait_for(|| host.lock())?;
     let previous = rollback::previous_generation(&mut *session, &host)?;
     ensure_source_agrees(&host, &previous.record.config, switch.override_source)?;
-    let locked = host.lock()?;
-    let began = Instant::now();
     let mut progress = ProgressDisplay::start("plan");
     let staged = rollback::stage_rollback(&mut *session, &locked, &previous, &mut |stage| {
         progress.show(&stage);
@@ -104,7 +105,7 @@ pub(crate) fn roll_back(switch: SwitchArgs) -> Result<CommandOutcome, CliError> 
     let staged = staged?;
     if let Some(plan) = &staged.plan {
         match rollback::unmanaged_differences(&host.booted, &previous, plan) {
-            Ok(paths) => print_text(&unmanaged_differences(&paths))?,
+            Ok(paths) => report.tell(&unmanaged_differences(&paths))?,
             // The rollback does not depend on this list.
             Err(error) => log::warn!(
                 "the unmanaged paths that the rollback keeps cannot be listed: {error}",
@@ -112,8 +113,8 @@ pub(crate) fn roll_back(switch: SwitchArgs) -> Result<CommandOutcome, CliError> 
             ),
         }
     }
-    let to = SwitchTo { name: &previous.record.config, took: began.elapsed() };
-    switch_to(session, locked, staged, to, switch)
+    report.document.config = Some(previous.record.config);
+    switch_to(session, locked, staged, switch, report)
 }
 
 /// List unmanaged paths of `/etc` that the rollback does not change. A list of thousands would go unread: the
@@ -151,58 +152,51 @@ pub(crate) fn ensure_source_agrees(
     }
 }
 
-/// Config that the host switches to, and the time that staging it took.
-#[derive(Debug, Clone, Copy)]
-struct SwitchTo<'a> {
-    name: &'a ConfigName,
-    took: Duration,
-}
-
 /// Report the staged update, unlock it unless it shall stay locked, and ask for a reboot where the options say so.
 fn switch_to(
     mut session: Box<dyn Sysroot>,
     host: LockedHost<'_>,
     update: StagedUpdate,
-    to: SwitchTo<'_>,
     switch: SwitchArgs,
+    mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
     let StagedUpdate { plan, pending } = update;
+    let id = pending.staged.deployment.id().to_string();
+    report.document.result = ChangeResult::Staged;
+    report.document.generation = Some(pending.generation().clone());
+    report.document.deployment = Some(id.clone());
+    // There is no plan where it was staged before.
+    let staged = match &plan {
+        Some(plan) => report.changed(plan),
+        None => report.subject(),
+    };
     let left = plan.as_ref().map(|plan| restored(plan, false) + &unapplied(plan)).unwrap_or_default();
-    print_text(&(staged(&pending, plan.as_ref(), to) + &left))?;
+    report.tell(&format!("staged {staged}\ndeployment {id}\n{left}"))?;
     if switch.locked {
         let is_unlocked = pending.unlocked_in.as_ref() == Some(host.boot_id());
-        print_text(if is_unlocked {
+        report.document.reboot = if is_unlocked { RebootOutlook::Outstanding } else { RebootOutlook::Locked };
+        return report.end(if is_unlocked {
             "it was unlocked before, and boots with the next reboot; `flameholder unstage` discards it\n"
         } else {
             "staged and locked: to unlock it, call the same command without --locked\n"
-        })?;
-        return Ok(CommandOutcome::Success);
+        });
     }
     pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
     let root = &host.running.root;
     // Others can work on the host while the reboot waits for inhibitor locks.
     drop((session, host));
     if switch.reboot == RebootMode::Never {
-        print_text("reboot to activate: systemctl reboot\n")?;
-    } else {
-        request_reboot(root, &pending, switch.reboot)?;
+        report.document.reboot = RebootOutlook::Outstanding;
+        return report.end("reboot to activate: systemctl reboot\n");
     }
-    Ok(CommandOutcome::Success)
+    let requested = request_reboot(root, &pending, switch.reboot)?;
+    report.document.reboot = RebootOutlook::Requested;
+    report.end(&requested)
 }
 
-/// Describe what was staged. There is no plan where it was staged before.
-fn staged(pending: &PendingGeneration, plan: Option<&Plan>, to: SwitchTo<'_>) -> String {
-    let (generation, id) = (pending.generation(), pending.staged.deployment.id());
-    let staged = match plan {
-        Some(plan) => result(to.name, generation, plan, to.took),
-        None => format!("{} as generation {}", to.name, generation.shown()),
-    };
-    format!("staged {staged}\ndeployment {id}\n")
-}
-
-/// Ask logind for the reboot, once. The staged deployment is unlocked by then, so that any later reboot boots
+/// Ask logind for the reboot, once, and describe what it does. The staged deployment is unlocked by then, so that any later reboot boots
 /// it too.
-fn request_reboot(root: &Root, pending: &PendingGeneration, reboot: RebootMode) -> Result<(), CliError> {
+fn request_reboot(root: &Root, pending: &PendingGeneration, reboot: RebootMode) -> Result<String, CliError> {
     let request = RebootRequest {
         reason: pending.reboot_reason(),
         inhibitor_timeout: settings_or_default(root).reboot.inhibitor_timeout(),
@@ -218,13 +212,13 @@ fn request_reboot(root: &Root, pending: &PendingGeneration, reboot: RebootMode) 
             say(&format!("the reboot waits for {}", who.join(", ")));
         }
     };
-    let text = match LogindReboot::system().reboot(&request, &mut report).map_err(TransactionError::from)? {
+    let outcome = LogindReboot::system().reboot(&request, &mut report).map_err(TransactionError::from)?;
+    Ok(match outcome {
         Requested { over } if over.is_empty() => "the host reboots now\n".to_owned(),
         Requested { over } => {
             let who: Vec<String> = over.iter().map(ToString::to_string).collect();
             format!("the host reboots now, over the inhibitor locks of {}\n", who.join(", "))
         }
         AlreadyPending(shutdown) => format!("{shutdown}; it boots the staged deployment\n"),
-    };
-    print_text(&text)
+    })
 }

@@ -2,12 +2,14 @@
 
 use clap::Args;
 
+use crate::cli::change::change_report::ChangeReport;
 use crate::cli::change::running_host;
-use crate::cli::output::terminal::print_text;
+use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::session::{self, open_running};
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, OutputArgs};
 use crate::os::OsError;
 use crate::os::protocol::SysrootAccess;
+use crate::report::change::ChangeResult;
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::update::stage::{UnstageResult, discard_staged};
@@ -20,26 +22,36 @@ pub(crate) struct UnstageArgs {
     /// Go on although the daemon of this host follows a source that desires another config than the running one
     #[arg(long)]
     override_source: bool,
+    #[command(flatten)]
+    wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &UnstageArgs) -> Result<CommandOutcome, CliError> {
+    let mut report = ChangeReport::begin("unstage", args.output.format);
     let host = session::running_host()?;
-    let record = CurrentState::load_record(&host.root).map_err(TransactionError::from)?;
+    let mut session = args.wait.wait_for(|| open_running(SysrootAccess::Stage))?;
+    let locked = args.wait.wait_for(|| host.lock())?;
+    let record = CurrentState::load_record(&locked).map_err(TransactionError::from)?;
     let current = record.map(|record| record.config).unwrap_or_default();
     running_host::ensure_source_agrees(&host, &current, args.override_source)?;
-    let mut session = open_running(SysrootAccess::Stage)?;
-    let text = match discard_staged(&mut *session, &host.lock()?, args.force) {
+    let text = match discard_staged(&mut *session, &locked, args.force) {
         Ok(UnstageResult::Nothing) => "no deployment is staged\n".to_owned(),
         Ok(UnstageResult::Generation(pending)) => {
-            let (config, generation) = (&pending.staged.record.config, pending.generation().shown());
-            format!("discarded {config}, staged as generation {generation}\n")
+            let (config, generation) = (&pending.staged.record.config, pending.generation());
+            report.resulted(ChangeResult::Discarded, config, generation);
+            format!("discarded {config}, staged as generation {}\n", generation.shown())
         }
-        Ok(UnstageResult::Other(deployment)) => format!("discarded the staged deployment {deployment}\n"),
+        Ok(UnstageResult::Other(deployment)) => {
+            report.document.result = ChangeResult::Discarded;
+            report.document.deployment = Some(deployment.to_string());
+            format!("discarded the staged deployment {deployment}\n")
+        }
         Err(TransactionError::Os(OsError::AlreadyStaged { deployment })) => {
             return Err(CliError::ForeignStaged { deployment });
         }
         Err(error) => return Err(error.into()),
     };
-    print_text(&text)?;
-    Ok(CommandOutcome::Success)
+    report.end(&text)
 }

@@ -4,11 +4,10 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use crate::cli::input::print_json;
 use crate::cli::inspect::deployment_text::short_commit;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, session};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, session};
 use crate::core::etc_merge::{LostPart, MergeFindings, MergeItem, MergeRefusal, display_path};
 use crate::core::values::tree::ChangeKind;
 use crate::os::DeploymentId;
@@ -27,9 +26,8 @@ pub(crate) struct EtcDiffArgs {
     /// else the booted one, which shows local changes alone
     #[arg(long, value_name = "COMMIT")]
     to: Option<String>,
-    /// Notation of the result
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    pub(crate) output: OutputFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &EtcDiffArgs) -> Result<CommandOutcome, CliError> {
@@ -39,10 +37,10 @@ pub(crate) fn run(args: &EtcDiffArgs) -> Result<CommandOutcome, CliError> {
     };
     let mut session = WorkerSession::open(&WorkerProgram::locate()?, &sysroot, SysrootAccess::Read)?;
     let diff = etc_merge::diff(&mut session, &sysroot, args.to.as_deref())?;
-    match args.output {
-        OutputFormat::Json => {
+    match args.output.format {
+        OutputFormat::Document(notation) => {
             let [from, to] = [&diff.from, &diff.to].map(name);
-            print_json(&EtcDiffDocument::of(from, to, &diff.merge.findings))?;
+            notation.print(&EtcDiffDocument::of(from, to, &diff.merge.findings))?;
         }
         OutputFormat::Text => print_styled(&render(&diff))?,
     }

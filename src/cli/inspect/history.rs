@@ -4,11 +4,10 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::cli::input::print_json;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
 use crate::cli::output::words::utc;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, TargetArgs, session};
 use crate::core::history::history_log::HistoryLog;
 use crate::core::history::update_phases::phases;
 use crate::core::history::{HistoryEntry, HistoryEvent, duration};
@@ -29,9 +28,8 @@ pub(crate) struct HistoryArgs {
     /// Show this number of events, the newest; 0 for all
     #[arg(short = 'n', long, value_name = "NUMBER", default_value_t = 50)]
     lines: usize,
-    /// Notation of the result
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    pub(crate) output: OutputFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &HistoryArgs) -> Result<CommandOutcome, CliError> {
@@ -41,8 +39,8 @@ pub(crate) fn run(args: &HistoryArgs) -> Result<CommandOutcome, CliError> {
         (None, None) => history::load(&session::running_host()?.root)?,
     };
     let most = if args.lines == 0 { usize::MAX } else { args.lines };
-    match args.output {
-        OutputFormat::Json => print_json(&HistoryDocument::of(&log, most))?,
+    match args.output.format {
+        OutputFormat::Document(notation) => notation.print(&HistoryDocument::of(&log, most))?,
         OutputFormat::Text => print_styled(&render(&log, most))?,
     }
     Ok(CommandOutcome::Success)

@@ -1,4 +1,4 @@
-//! Commands that read and report: plan, status, verify, history, etc-diff, render, version. Only `verify --repair`
+//! Commands that read and report: plan, status, verify, history, etc-diff, render, schema, version. Only `verify --repair`
 //! changes a tree.
 
 mod contents;
@@ -6,9 +6,8 @@ mod deployment_text;
 pub(crate) mod etc_diff;
 pub(crate) mod history;
 pub(crate) mod plan;
-mod plan_changes;
-mod plan_text;
 pub(crate) mod render;
+pub(crate) mod schema;
 pub(crate) mod status;
 mod status_text;
 mod status_watch;

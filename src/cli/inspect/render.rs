@@ -2,16 +2,18 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 
-use crate::cli::input::{load_document, print_json};
-use crate::cli::output::terminal::warn;
+use crate::cli::input::load_document;
+use crate::cli::output::document::DocumentNotation;
+use crate::cli::output::terminal::{print_text, warn};
+use crate::cli::output::words::counted;
 use crate::cli::{CliError, CommandOutcome};
-use crate::core::config::machine_config;
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::render::{PoolName, ReleaseImages, render};
+use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
+use crate::core::config::{decode, machine_config};
 use crate::core::values::image::{ImageRef, ImageRefError};
-use crate::core::values::refusal::RefusalList;
+use crate::core::values::refusal::{Refusal, RefusalList};
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
@@ -21,23 +23,22 @@ pub(crate) struct RenderArgs {
     /// Pool name, the middle part of the rendered config's name
     #[arg(long, value_name = "NAME", default_value = "worker")]
     pool: PoolName,
+    /// Name of the rendered config, in place of one with its digest
+    #[arg(long, value_name = "NAME", conflicts_with = "pool")]
+    name: Option<String>,
+    /// Check the MachineConfigs and their merge, and print a summary only
+    #[arg(long, conflicts_with = "output")]
+    check: bool,
     /// OS image of the release, in place of the osImageURL of the controller's base configs
     #[arg(long, value_name = "REF", value_parser = image_reference)]
     os_image: Option<String>,
     /// Image of the release that holds the extension packages
     #[arg(long, value_name = "REF", value_parser = image_reference)]
     extensions_image: Option<String>,
-    /// Notation of the rendered config
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    output: Notation,
-}
-
-/// Notation of a Kubernetes object.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum Notation {
-    /// JSON, which YAML parsers read too
-    #[default]
-    Json,
+    /// Notation of the rendered config: JSON, which YAML parsers read too, unless asked for otherwise. A failure is a document
+    /// of this notation as well, if it is given
+    #[arg(short, long, value_enum, value_name = "FORMAT")]
+    pub(crate) output: Option<DocumentNotation>,
 }
 
 pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
@@ -46,24 +47,35 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
         configs.extend(load_configs(file)?);
     }
     let images = ReleaseImages { os: args.os_image.clone(), extensions: args.extensions_image.clone() };
-    let rendered = render(&configs, &args.pool, &images)
-        .map_err(|source| CliError::Refused { file: format!("the config of pool {}", args.pool), source })?;
-    match args.output {
-        Notation::Json => print_json(&rendered.document)?,
+    let name = args.name.clone().map_or_else(|| RenderedName::OfPool(args.pool.clone()), RenderedName::Given);
+    let refused = |source| CliError::Refused { file: "the merged config".to_owned(), source };
+    let rendered = render(&configs, &name, &images).map_err(refused)?;
+    if args.check {
+        let (files, configs) = (counted(args.files.len(), "file"), counted(configs.len(), "MachineConfig"));
+        print_text(&format!("{configs} in {files}: no problems; merged into {}\n", rendered.name))?;
+    } else {
+        args.output.unwrap_or_default().print(&rendered.document)?;
     }
     Ok(CommandOutcome::Success)
 }
 
-/// Read the MachineConfigs of one file. Unknown keys of an Ignition config, which the merge drops, are warned of on standard
-/// error; those of a spec are refused.
+/// Read the MachineConfigs of one file, and check each. Unknown keys of an Ignition config, which the merge drops, are warned
+/// of on standard error; those of a spec are refused.
 fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
     let configs = machine_config::parse_all(&bytes).and_then(|configs| {
-        let unknown = configs.iter().flat_map(|config| &config.unknown);
-        RefusalList::or(unknown.cloned().collect(), configs)
+        let mut refused: Vec<Refusal> = configs.iter().flat_map(|config| &config.unknown).cloned().collect();
+        // Fields in a list have the number of their object, which is not known here: the merge refuses such a config.
+        if let [only] = configs.as_slice()
+            && let Err(list) = decode::decode(only)
+        {
+            refused.extend_from_slice(list.as_slice());
+        }
+        RefusalList::or(refused, configs)
     });
-    let configs = configs.map_err(|source| CliError::Refused { file: shown.clone(), source })?;
+    let configs = configs
+        .map_err(|source| CliError::Refused { file: shown.clone(), source: source.placed_in(&bytes) })?;
     for config in &configs {
         for key in &config.ignition.unused {
             warn(&format!(

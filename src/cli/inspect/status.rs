@@ -1,7 +1,6 @@
 //! `flameholder status`: show deployments, generations, the pending and the blocked target, boot check and
 //! daemon.
 
-use std::error::Error;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,45 +8,23 @@ use clap::Args;
 use clap::builder::PossibleValuesParser;
 use jiff::Timestamp;
 
-use crate::cli::input::print_json;
+use crate::cli::host_status::{of_running, of_sysroot, of_tree, published};
 use crate::cli::inspect::contents::ContentArgs;
 use crate::cli::inspect::{status_text, status_watch};
 use crate::cli::output::terminal::print_styled;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, image_agent, session};
-use crate::core::state::blocked::{BLOCKED, BlockedTarget};
-use crate::core::state::journal::{JOURNAL, Journal};
-use crate::core::state::objects::{ACTIVE, ActiveManifest};
-use crate::core::state::pending::rollback_pin::PINNED;
-use crate::core::state::pending::{PENDING, PendingGeneration};
-use crate::core::values::causes::chain;
-use crate::core::values::limits;
-use crate::core::values::names::ManagedPath;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT};
-use crate::host::fs::lock::HostLock;
-use crate::host::{Root, RunningHost};
-use crate::os::protocol::SysrootAccess;
-use crate::os::worker::{WorkerProgram, WorkerSession};
-use crate::report::status::{
-    AgentItem, ArgumentsItem, ConditionItem, ConditionOutcome, DeploymentItem, GenerationItem, OriginItem,
-    PendingItem, PendingState, SpaceItem, StatusDocument, TransactionItem, UnreadableDocument, mark_rollback,
-};
-use crate::transaction::TransactionError;
-use crate::transaction::engine::atomic_file;
-use crate::transaction::history;
-use crate::transaction::plan::host_origin::HostOrigin;
-use crate::transaction::state::current::CurrentState;
-use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, settings, status_files};
-use crate::transaction::update::space;
-use crate::transaction::update::space::FreeSpace;
-use crate::transaction::update::sysroot::{DeploymentState, deployment_states, is_booted, open_change};
+use crate::cli::output::words::parse_duration;
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, TargetArgs, session};
+use crate::host::Root;
+use crate::host::facts::boot;
+use crate::report::status::{ConditionItem, ConditionOutcome, StatusDocument};
+use crate::transaction::state::settings;
 
 #[derive(Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
     pub(crate) place: TargetArgs,
-    /// Notation of the status
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    pub(crate) output: OutputFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// Print the status again whenever the phase of the daemon or the boot check changes
     #[arg(long, conflicts_with_all = ["root", "sysroot"])]
     watch: bool,
@@ -65,7 +42,7 @@ pub(crate) struct StatusArgs {
     )]
     wait: Option<String>,
     /// Exit with 75 if the state is not reached within this time, such as `30m`; default: no limit
-    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = status_watch::parse_duration)]
+    #[arg(long, value_name = "DURATION", requires = "wait", value_parser = parse_duration)]
     timeout: Option<Duration>,
     #[command(flatten)]
     contents: ContentArgs,
@@ -74,23 +51,25 @@ pub(crate) struct StatusArgs {
 pub(crate) fn run(args: &StatusArgs) -> Result<CommandOutcome, CliError> {
     let show_contents = args.contents.are_shown()?;
     if args.watch {
-        return status_watch::watch(args.output, show_contents);
+        return status_watch::watch(args.output.format, show_contents);
     }
     if let Some(state) = &args.wait {
         let document = status_watch::wait(state, args.timeout)?;
         let outcome = status_watch::outcome(state, document.condition.as_ref());
-        print(document, args.output, show_contents)?;
+        print(document, args.output.format, show_contents)?;
         return Ok(outcome);
     }
     let document = match (&args.place.root, &args.place.sysroot) {
-        (_, Some(sysroot)) => of_sysroot(sysroot, sysroot, None)?,
+        (_, Some(sysroot)) => of_sysroot(sysroot)?,
         (Some(root), None) => of_tree(root)?,
+        (None, None) if is_for_others() => published()?,
         (None, None) => of_running(&session::running_host()?)?,
     };
     let outcome = document.condition.as_ref().map(|condition| condition.outcome);
-    print(document, args.output, show_contents)?;
+    let is_published = document.published.is_some();
+    print(document, args.output.format, show_contents)?;
     // The status is true without the settings, but what follows from them is not.
-    if args.place.sysroot.is_none() {
+    if args.place.sysroot.is_none() && !is_published {
         let path = args.place.root.as_deref().unwrap_or(Path::new("/"));
         settings::settings(&Root::open(path)?)?;
     }
@@ -106,175 +85,16 @@ pub(crate) fn print(
     output: OutputFormat,
     show_contents: bool,
 ) -> Result<(), CliError> {
-    if !show_contents || output == OutputFormat::Json {
-        for finding in document.boot_check.iter_mut().flat_map(|report| &mut report.findings) {
-            finding.output.clear();
-        }
+    if !show_contents || output != OutputFormat::Text {
+        document.leave_out_contents();
     }
     match output {
-        OutputFormat::Json => print_json(&document),
+        OutputFormat::Document(notation) => notation.print(&document),
         OutputFormat::Text => print_styled(&status_text::render(&document, Timestamp::now())),
     }
 }
 
-fn of_tree(path: &Path) -> Result<StatusDocument, CliError> {
-    let root = Root::open(path)?;
-    let (transaction, unreadable) = transaction_or_reason(interrupted::open_change(&root))?;
-    let record = CurrentState::load_record(&root).map_err(TransactionError::from)?;
-    Ok(StatusDocument { transaction, unreadable, ..StatusDocument::of_tree(agent()?, record.as_ref()) })
-}
-
-/// Read the running host. libostree's sysroot is `/`; the deployments' files are read below the physical
-/// root, `/sysroot`.
-pub(crate) fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError> {
-    let root = &host.root;
-    let mut unreadable = documents_set_aside(root)?;
-    let mut readable = |path: &str, error: &dyn Error| {
-        unreadable.push(UnreadableDocument { path: path.to_owned(), reason: chain(error) });
-    };
-    let pending = pending::load(root).map_err(|error| readable(PENDING, &error)).unwrap_or_default();
-    let blocked = blocked::load(root).map_err(|error| readable(BLOCKED, &error)).unwrap_or_default();
-    let boot_check = status_files::BOOT_CHECK.load(root);
-    let daemon = status_files::DAEMON.load(root);
-    let daemon_running = HostLock::ensure_no_daemon(root).is_err();
-    let skew = host.booted.skew(&host.system.kernel_arguments);
-    // Times are a help, and the status is true without them.
-    let log = history::load(root).unwrap_or_default();
-    let mut document = of_sysroot(Path::new("/"), Path::new(SYSROOT), Some(&host.booted))?;
-    let is_locked = pending.as_ref().and_then(|pending| name_staged(&mut document.deployments, pending));
-    let pending = pending
-        .map(|pending| PendingItem::of(&pending, &host.system.boot_id, &host.booted.deployment, is_locked));
-    let is_unconfirmed = pending.as_ref().is_some_and(|pending| pending.state == PendingState::Unconfirmed);
-    let left = boot_check_time::time_left(host).filter(|_| is_unconfirmed);
-    unreadable.append(&mut document.unreadable);
-    mark_rollback(&mut document.deployments, blocked.as_ref());
-    for generation in document.deployments.iter_mut().filter_map(|item| item.generation.as_mut()) {
-        generation.add_times(&log);
-    }
-    let mut document = StatusDocument {
-        pending,
-        blocked,
-        kernel_arguments_after_reboot: ArgumentsItem::of(&skew),
-        boot_check,
-        boot_check_seconds_left: left.map(|left| left.as_secs()),
-        daemon,
-        daemon_running,
-        unreadable,
-        origin: Some(origin_item(HostOrigin::load(root))),
-        space: space::free_space().into_iter().map(space_item).collect(),
-        ..document
-    };
-    document.condition = Some(ConditionItem::of(&document, &log));
-    Ok(document)
-}
-
-/// Name the generation of the staged deployment, which has no record before it is finalized. Returns true if it is
-/// locked; `None` if the deployment of the pending generation is not staged.
-fn name_staged(deployments: &mut [DeploymentItem], pending: &PendingGeneration) -> Option<bool> {
-    let id = pending.staged.deployment.id();
-    let is_it = |item: &&mut DeploymentItem| {
-        item.staged && (&item.stateroot, &item.commit, item.serial) == (&id.stateroot, &id.commit, id.serial)
-    };
-    let item = deployments.iter_mut().find(is_it)?;
-    item.generation = Some(GenerationItem::at_finalization(&pending.staged.record));
-    Some(item.locked)
-}
-
-fn origin_item(origin: HostOrigin) -> OriginItem {
-    let HostOrigin { boot_image, irreconcilable_changes, unreadable } = origin;
-    let unreadable = unreadable.into_iter().map(|(path, reason)| UnreadableDocument { path, reason });
-    OriginItem { boot_image, irreconcilable_changes, unreadable: unreadable.collect() }
-}
-
-fn space_item(FreeSpace { place, free, total }: FreeSpace) -> SpaceItem {
-    SpaceItem { path: place.to_owned(), free, total }
-}
-
-/// Reason why the bytes of a document cannot be read.
-type ReasonReader<'a> = dyn Fn(&[u8]) -> String + 'a;
-
-/// List the documents that were set aside, each with the reason.
-fn documents_set_aside(root: &Root) -> Result<Vec<UnreadableDocument>, CliError> {
-    let reason = |error: Option<&dyn Error>| error.map_or_else(String::new, chain);
-    let readers: [(&str, &ReasonReader<'_>); 4] = [
-        (PENDING, &|bytes| reason(PendingGeneration::parse(bytes).err().as_ref().map(|error| error as _))),
-        (BLOCKED, &|bytes| reason(BlockedTarget::parse(bytes).err().as_ref().map(|error| error as _))),
-        (ACTIVE, &|bytes| reason(ActiveManifest::parse(bytes).err().as_ref().map(|error| error as _))),
-        (PINNED, &|_| format!("{PINNED} is damaged, or a newer release wrote it")),
-    ];
-    let mut documents = Vec::new();
-    for (path, reason) in readers {
-        let aside = atomic_file::aside(&ManagedPath::constant(path));
-        if let Some(bytes) = root.read(&aside, limits::INFLATED_BYTES).map_err(TransactionError::from)? {
-            documents.push(UnreadableDocument { path: aside.to_string(), reason: reason(&bytes) });
-        }
-    }
-    Ok(documents)
-}
-
-fn of_sysroot(
-    path: &Path,
-    sysroot: &Path,
-    booted: Option<&BootedDeployment>,
-) -> Result<StatusDocument, CliError> {
-    let mut session = WorkerSession::open(&WorkerProgram::locate()?, path, SysrootAccess::Read)?;
-    let mut states = deployment_states(&mut session, sysroot)?;
-    if let Some(booted) = booted {
-        for DeploymentState { deployment, .. } in &mut states {
-            deployment.booted = is_booted(deployment, booted);
-        }
-    }
-    let (transaction, unreadable) = transaction_or_reason(open_change(sysroot, &states))?;
-    let deployments = items(states);
-    Ok(StatusDocument { transaction, unreadable, ..StatusDocument::of_sysroot(agent()?, deployments) })
-}
-
-/// Describe the running executable.
-fn agent() -> Result<AgentItem, CliError> {
-    let path = image_agent::own_path()
-        .map_err(|source| CliError::Input { file: "/proc/self/exe".to_owned(), source })?;
-    Ok(AgentItem { version: image_agent::VERSION.to_owned(), path: path.display().to_string() })
-}
-
-/// Describe the open change; a journal that cannot be read must not hide the rest of the status.
-fn transaction_or_reason(
-    opened: Result<Option<(Journal, bool)>, TransactionError>,
-) -> Result<(Option<TransactionItem>, Vec<UnreadableDocument>), CliError> {
-    match opened {
-        Ok(open) => Ok((open.map(transaction_item), Vec::new())),
-        Err(TransactionError::Recovery(error)) => {
-            Ok((None, vec![UnreadableDocument { path: JOURNAL.to_owned(), reason: chain(&error) }]))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-fn transaction_item((open, in_progress): (Journal, bool)) -> TransactionItem {
-    TransactionItem::of(open, in_progress)
-}
-
-/// Convert the deployments in boot order. One that is locked is not finalized, so the one behind it boots next.
-fn items(states: Vec<DeploymentState>) -> Vec<DeploymentItem> {
-    let next = states.iter().position(|state| !state.deployment.locked);
-    states.into_iter().enumerate().map(|(index, state)| item(state, next == Some(index))).collect()
-}
-
-fn item(state: DeploymentState, next: bool) -> DeploymentItem {
-    let DeploymentState { deployment, record, record_matches } = state;
-    DeploymentItem {
-        next,
-        booted: deployment.booted,
-        staged: deployment.staged,
-        locked: deployment.locked,
-        rollback: false,
-        pinned: deployment.pinned,
-        stateroot: deployment.id.stateroot,
-        commit: deployment.id.commit,
-        serial: deployment.id.serial,
-        version: deployment.version,
-        image: deployment.image.map(String::from),
-        manifest_digest: deployment.manifest_digest,
-        kernel_arguments: deployment.kernel_arguments,
-        generation: record.map(|record| GenerationItem::of(&record, record_matches)),
-    }
+/// Return true where the reader may not read the running host.
+fn is_for_others() -> bool {
+    boot::is_booted_ostree(Path::new("/")) && !rustix::process::geteuid().is_root()
 }

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use crate::cli::inspect::deployment_text;
 use crate::cli::inspect::verify_text::skew_line;
 use crate::cli::output::styled_text::{StyledText, TextRole};
-use crate::cli::output::words::utc;
+use crate::cli::output::words::{counted, utc};
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::history::duration;
 use crate::core::state::blocked::BlockedTarget;
@@ -29,7 +29,7 @@ const VALUES: usize = 16;
 pub(crate) fn render(document: &StatusDocument, now: Timestamp) -> StyledText {
     let mut page = StatusPage { text: StyledText::default() };
     if let Some(condition) = &document.condition {
-        page.condition(condition, now);
+        page.condition(condition, document.published, now);
     }
     page.state(document);
     if let Some(generation) = &document.generation {
@@ -54,7 +54,7 @@ impl StatusPage {
         self.text.push(format!("{label:<VALUES$}{}\n", harmless_line(value)));
     }
 
-    fn condition(&mut self, condition: &ConditionItem, now: Timestamp) {
+    fn condition(&mut self, condition: &ConditionItem, published: Option<Timestamp>, now: Timestamp) {
         let role = match condition.outcome {
             ConditionOutcome::Settled => TextRole::Added,
             ConditionOutcome::UnderWay => TextRole::Changed,
@@ -67,6 +67,9 @@ impl StatusPage {
             self.text.push(format!(" since {}{ago}", utc(since)));
         }
         self.text.push("\n");
+        if let Some(published) = published {
+            self.row("  as of", &format!("{}; root sees the present status", utc(published)));
+        }
         for (label, value) in [("  why", &condition.reason), ("  way out", &condition.remedy)] {
             if let Some(value) = value {
                 self.row(label, value);
@@ -96,6 +99,14 @@ impl StatusPage {
         if let Some(report) = &document.boot_check {
             self.row("boot check:", &boot_check_line(report, document));
             self.text.push(outputs(report));
+        }
+        match document.drift {
+            None => {}
+            Some(0) => self.row("drift:", "none"),
+            Some(paths) => {
+                let paths = counted(usize::try_from(paths).unwrap_or(usize::MAX), "path");
+                self.row("drift:", &format!("{paths}; `flameholder verify` lists them"));
+            }
         }
         if let Some(item) = &document.kernel_arguments_after_reboot {
             let skew = ArgumentSkew { added: item.added.clone(), removed: item.removed.clone() };

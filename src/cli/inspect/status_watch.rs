@@ -4,9 +4,8 @@ use std::io;
 use std::path::Path;
 use std::time::Duration;
 
-use jiff::SignedDuration;
-
-use crate::cli::inspect::status::{of_running, print};
+use crate::cli::host_status::of_running;
+use crate::cli::inspect::status::print;
 use crate::cli::{CliError, CommandOutcome, OutputFormat, session};
 use crate::core::state::pending::PENDING;
 use crate::host::file_watch::FileWatch;
@@ -17,13 +16,6 @@ use crate::transaction::state::status_files;
 const REPORTS: &str = "/run/flameholder";
 /// State that is waited for in vain.
 const BLOCKED: &str = "Blocked";
-
-/// Parse a duration such as `90s`, `30m` or `1h 30m`.
-pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let parsed: SignedDuration =
-        text.parse().map_err(|_| "not a duration such as 90s, 30m or 1h".to_owned())?;
-    Duration::try_from(parsed).map_err(|_| "a duration is not negative".to_owned())
-}
 
 /// Print the status and each change of it until standard output is closed.
 pub(crate) fn watch(output: OutputFormat, show_contents: bool) -> Result<CommandOutcome, CliError> {

@@ -6,13 +6,14 @@ use std::path::Path;
 
 use clap::Args;
 
-use crate::cli::input::{open_to_change, print_json};
+use crate::cli::input::open_to_change;
 use crate::cli::inspect::contents::ContentArgs;
 use crate::cli::inspect::verify_text;
+use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::print_styled;
 use crate::cli::output::text_diff::ContentChange;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, TargetArgs, session};
 use crate::core::values::limits;
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedRoot, Root, SystemdServices};
@@ -35,14 +36,15 @@ pub(crate) struct VerifyArgs {
     diff: bool,
     #[command(flatten)]
     contents: ContentArgs,
-    /// Notation of the result
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    pub(crate) output: OutputFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+    #[command(flatten)]
+    wait: LockWaitArgs,
 }
 
 pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     let show_contents = args.contents.are_shown()?;
-    if args.diff && args.output == OutputFormat::Json {
+    if args.diff && args.output.format != OutputFormat::Text {
         return Err(CliError::Usage(
             "--diff is for text; `-o json` has the differences without contents".to_owned(),
         ));
@@ -51,18 +53,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
         (_, Some(sysroot)) => on_sysroot(sysroot)?,
         (Some(path), None) if args.repair => {
             let root = open_to_change(path)?;
-            (repair(&LockedRoot::lock(&root)?)?, root)
+            (repair(&args.wait.wait_for(|| LockedRoot::lock(&root))?)?, root)
         }
         (Some(path), None) => {
             let root = Root::open(path)?;
-            (verify(&root, TreeScope::Everything)?, root)
+            (args.wait.wait_for(|| verify(&root, TreeScope::Everything))?, root)
         }
-        (None, None) => on_running(args.repair)?,
+        (None, None) => on_running(args.repair, args.wait)?,
     };
-    match args.output {
-        OutputFormat::Json => {
+    match args.output.format {
+        OutputFormat::Document(notation) => {
             let DriftReport { record, findings, repaired, skew, .. } = &verified;
-            print_json(&VerifyDocument::of(record, findings, repaired, skew))?;
+            notation.print(&VerifyDocument::of(record, findings, repaired, skew))?;
         }
         OutputFormat::Text => {
             let mut page = verify_text::render(&verified, &args.place.as_option());
@@ -75,13 +77,18 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
     Ok(if verified.has_drift() { CommandOutcome::Differences } else { CommandOutcome::Success })
 }
 
-fn on_running(repairs: bool) -> Result<(DriftReport, Root), CliError> {
+fn on_running(repairs: bool, wait: LockWaitArgs) -> Result<(DriftReport, Root), CliError> {
     let host = session::running_host()?;
     let mut session = session::open_running(SysrootAccess::Read)?;
     let verified = if repairs {
-        repair_running(&mut *session, &host.lock()?, &SystemdServices::system(), &BTreeSet::new())?
+        repair_running(
+            &mut *session,
+            &wait.wait_for(|| host.lock())?,
+            &SystemdServices::system(),
+            &BTreeSet::new(),
+        )?
     } else {
-        sysroot::verify_running(&mut *session, &host)?
+        wait.wait_for(|| sysroot::verify_running(&mut *session, &host))?
     };
     Ok((verified, host.root))
 }

@@ -2,9 +2,8 @@
 
 use clap::Args;
 
-use crate::cli::input::print_json;
 use crate::cli::output::terminal::print_text;
-use crate::cli::{CliError, CommandOutcome, OutputFormat};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat};
 use crate::core::values::causes::chain;
 use crate::https;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -12,9 +11,8 @@ use crate::report::version::{VersionDocument, WorkerVersion};
 
 #[derive(Debug, Default, Args)]
 pub(crate) struct VersionArgs {
-    /// Notation of the result
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    pub(crate) output: OutputFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
 }
 
 pub(crate) fn run(args: &VersionArgs) -> Result<CommandOutcome, CliError> {
@@ -22,8 +20,8 @@ pub(crate) fn run(args: &VersionArgs) -> Result<CommandOutcome, CliError> {
     let worker =
         greeting.map(|worker| WorkerVersion { protocol: worker.protocol, libostree: worker.libostree });
     let document = VersionDocument::of(worker.map_err(|error| chain(&error)));
-    match args.output {
-        OutputFormat::Json => print_json(&document)?,
+    match args.output.format {
+        OutputFormat::Document(notation) => notation.print(&document)?,
         OutputFormat::Text => print_text(&render(&document))?,
     }
     Ok(CommandOutcome::Success)

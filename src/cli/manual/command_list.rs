@@ -22,6 +22,10 @@ const LOOK: [CommandPage; 5] = [
                 "flameholder plan --root tree --desired worker.yaml --exit-code",
                 "compare a directory tree in a script",
             ),
+            (
+                "flameholder plan --desired worker.json --explain /etc/chrony.conf",
+                "see what becomes of one path, and why",
+            ),
         ],
     )
     .exiting(&[
@@ -69,6 +73,10 @@ const CHANGE: [CommandPage; 5] = [
                 "flameholder apply --root tree --desired worker.yaml",
                 "write the files of a config into a directory tree",
             ),
+            (
+                "flameholder apply --desired worker.json --wait-lock=30m -o json",
+                "update it in a script, behind a change that is under way",
+            ),
         ],
     ),
     page(
@@ -98,13 +106,20 @@ const FOLLOW: [CommandPage; 3] = [
     page("release", &[("flameholder release", "give this node back before the agent is removed")]),
 ];
 
-const PREPARE: [CommandPage; 2] = [
+const PREPARE: [CommandPage; 3] = [
     page(
         "render",
-        &[(
-            "flameholder render 00-base.yaml 50-ntp.yaml > worker.json",
-            "merge MachineConfigs into the one that `apply` takes",
-        )],
+        &[
+            (
+                "flameholder render 00-base.yaml 50-ntp.yaml > worker.json",
+                "merge MachineConfigs into the one that `apply` takes",
+            ),
+            ("flameholder render --check *.yaml", "check MachineConfigs before they are committed"),
+        ],
+    ),
+    page(
+        "schema",
+        &[("flameholder schema plan > plan.json", "save the schema of what `plan -o json` prints")],
     ),
     page("version", &[("flameholder version -o json", "record the versions of agent, worker and libostree")]),
 ];

@@ -1,6 +1,7 @@
-//! Output of commands: text, colours, diffs, progress and log lines.
+//! Output of commands: text, documents, colours, diffs, progress and log lines.
 
 mod charset;
+pub(crate) mod document;
 pub(crate) mod journal_log;
 pub(crate) mod progress;
 pub(crate) mod stderr_log;

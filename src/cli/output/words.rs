@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::core::history::duration;
 
@@ -23,4 +23,11 @@ pub(crate) fn lasting(time: Duration) -> String {
     } else {
         duration(time.as_secs())
     }
+}
+
+/// Parse a duration such as `90s`, `30m` or `1h 30m`.
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
+    let parsed: SignedDuration =
+        text.parse().map_err(|_| "not a duration such as 90s, 30m or 1h".to_owned())?;
+    Duration::try_from(parsed).map_err(|_| "a duration is not negative".to_owned())
 }

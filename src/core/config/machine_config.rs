@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::{document, ignition};
 use crate::core::values::identifiers::ConfigName;
+use crate::core::values::nearest_name::nearest;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 const KIND: &str = "MachineConfig";
@@ -20,8 +21,6 @@ const SPEC_KEYS: [&str; 7] = [
     "kernelType",
     "osImageURL",
 ];
-/// Most edits between an unknown key and a known one that it is taken for.
-const EDITS: usize = 3;
 /// Most unknown keys that are listed: a hostile document has as many as its size allows.
 const LISTED: usize = 100;
 
@@ -168,20 +167,13 @@ fn unknown_keys(spec: &Value, prefix: &str) -> Vec<Refusal> {
     let unknown =
         keys.filter(|key| !SPEC_KEYS.contains(&key.as_str())).take(LISTED).map(|key| shortened(key));
     let refused = unknown.map(|key| {
-        let reason = match nearest(&key) {
+        let reason = match nearest(&key, SPEC_KEYS) {
             Some(nearest) => format!("unknown key; did you mean `{nearest}`?"),
             None => format!("unknown key; accepted: {}", SPEC_KEYS.join(", ")),
         };
         Refusal::new(format!("{prefix}spec.{key}"), reason)
     });
     refused.collect()
-}
-
-/// Find the known key with the least edits, capitals apart.
-fn nearest(key: &str) -> Option<&'static str> {
-    let distance = |known: &str| strsim::osa_distance(&known.to_lowercase(), &key.to_lowercase());
-    let known = SPEC_KEYS.into_iter().map(|known| (distance(known), known));
-    known.min().filter(|(edits, _)| *edits <= EDITS).map(|(_, known)| known)
 }
 
 /// True if characters and length are those of a DNS subdomain (RFC 1123).

@@ -79,6 +79,27 @@ impl PoolName {
     }
 }
 
+/// Name of a rendered config.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum RenderedName {
+    /// `rendered-POOL-` and 32 hexadecimal digits: the first half of the SHA-256 of the spec as JSON, so that equal specs
+    /// have equal names. The digits differ from those of a cluster, which hashes a salted YAML text of its own.
+    OfPool(PoolName),
+    Given(String),
+}
+
+impl RenderedName {
+    fn of(&self, spec: &Value) -> String {
+        match self {
+            Self::OfPool(pool) => {
+                let digest = Sha256::digest(spec.to_string());
+                pool.rendered(digest.get(..DIGEST_BYTES).unwrap_or(&digest))
+            }
+            Self::Given(name) => name.clone(),
+        }
+    }
+}
+
 /// The images of the release, as the cluster's `ControllerConfig` names them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ReleaseImages {
@@ -103,17 +124,13 @@ struct RenderedSpec {
     os_image_url: String,
 }
 
-/// Merge `configs` into the rendered config of `pool`, or refuse with every error found.
+/// Merge `configs` into the rendered config of this name, or refuse with every error found.
 ///
 /// If `images` names no image, the one of the last config that the MCC generated is used: all of them carry
 /// the release's.
-///
-/// The name is `rendered-POOL-` and 32 hexadecimal digits: the first half of the SHA-256 of the spec as JSON,
-/// so that equal specs have equal names. The digits differ from those of a cluster, which hashes a salted
-/// YAML text of its own.
 pub fn render(
     configs: &[MachineConfig],
-    pool: &PoolName,
+    name: &RenderedName,
     images: &ReleaseImages,
 ) -> Result<MachineConfig, RefusalList> {
     ensure_mergeable(configs)?;
@@ -121,12 +138,10 @@ pub fn render(
     let spec = merge_specs(&configs, images);
     ensure_kernel_takes_extensions(&spec)?;
     let spec = serde_json::to_value(spec).expect("a spec has only string keys");
-    let digest = Sha256::digest(spec.to_string());
-    let name = pool.rendered(digest.get(..DIGEST_BYTES).unwrap_or(&digest));
     let document = json!({
         "apiVersion": API_VERSION,
         "kind": "MachineConfig",
-        "metadata": {"name": name},
+        "metadata": {"name": name.of(&spec)},
         "spec": spec,
     });
     ensure_cluster_stores(&document)?;

@@ -25,6 +25,7 @@ use crate::core::config::settings::metrics::MetricsSettings;
 use crate::core::config::settings::reboot::RebootSettings;
 use crate::core::config::settings::source::SourceSettings;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::nearest_name::nearest;
 use crate::core::values::paths::{
     CURRENT_CONFIG, CURRENT_IMAGE, DAEMON_ENVIRONMENT, ORIGINALS, ORIGINALS_OUTSIDE_ETC, RECORD,
 };
@@ -218,7 +219,7 @@ impl Fragment {
             (at..at, "the file is not UTF-8 from here on".to_owned())
         })?;
         let fragment: Self = toml::from_str(text)
-            .map_err(|error| (error.span().unwrap_or_default(), error.message().replace('\n', ", ")))?;
+            .map_err(|error| (error.span().unwrap_or_default(), with_nearest(error.message())))?;
         let mut seen = BTreeSet::new();
         for item in &fragment.drift.path {
             let merged = Some(item.path.get_ref()).filter(|_| item.policy == DriftPolicy::Merge);
@@ -237,6 +238,17 @@ impl Fragment {
             return Err((name.span(), format!("{} is not absolute", name.get_ref())));
         }
         Ok(fragment)
+    }
+}
+
+/// Spell a message of the TOML parser in one line. Of an unknown key, it lists all that are accepted: name the nearest.
+fn with_nearest(message: &str) -> String {
+    let line = message.replace('\n', ", ");
+    let mut names = message.split('`').skip(1).step_by(2);
+    let unknown = names.next().filter(|_| message.starts_with("unknown field"));
+    match unknown.and_then(|unknown| nearest(unknown, names)) {
+        Some(nearest) => format!("{line}; did you mean `{nearest}`?"),
+        None => line,
     }
 }
 

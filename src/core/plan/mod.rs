@@ -28,7 +28,7 @@ use drift::Drift;
 use drift::local_merge::LocalMerges;
 use reconcile::FIPS_FIELD;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use steps::{PathObstruction, PlanStep, PlannedSteps};
 
 use crate::core::config::host_config::{HostConfig, OsSpec};
@@ -70,6 +70,16 @@ pub struct Plan {
     pub tree: Option<TreePlan>,
     /// Predicted merge of `/etc`; `None` where the plan was made without a deployment.
     pub etc: Option<EtcPlan>,
+    /// Part of the OS image to fetch; `None` unless its registry was asked.
+    pub fetch: Option<FetchSize>,
+}
+
+/// Layers of an OS image that the host lacks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FetchSize {
+    pub layers: usize,
+    /// Compressed, as they are fetched.
+    pub bytes: u64,
 }
 
 /// libostree's merge of `/etc` for the next deployment, before the managed files are written into it.
@@ -162,6 +172,7 @@ impl Plan {
             warnings: warnings(desired, profile),
             tree: None,
             etc: None,
+            fetch: None,
         })
     }
 

@@ -10,6 +10,7 @@ pub mod image;
 pub mod kernel_arguments;
 pub mod limits;
 pub mod names;
+pub mod nearest_name;
 pub mod os_release;
 pub mod paths;
 pub mod profile;

@@ -11,6 +11,7 @@ use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
 use super::verdict::{FailedLayering, LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image_policy::SignatureVerdict;
+use crate::core::plan::FetchSize;
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::BootId;
@@ -303,6 +304,10 @@ impl Sysroot for RpmOstreeSession {
             staged,
             transactions,
         })
+    }
+
+    fn measure(&mut self, image: &ImageRef) -> Result<FetchSize, OsError> {
+        self.local(SysrootAccess::Read)?.measure(image)
     }
 
     fn unpack(&mut self, image: &ImageRef, within: &Path, to: &Path) -> Result<(), OsError> {

@@ -3,7 +3,7 @@
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::{JournalState, PendingState, StatusDocument};
 use crate::core::daemon::daemon_report::DaemonReport;
@@ -13,7 +13,7 @@ use crate::core::history::history_log::HistoryLog;
 use crate::core::state::boot_check::{HealthPhase, failed_checks};
 
 /// Condition of the running host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ConditionItem {
     /// Phase of the daemon while that runs (flameholder-phases(7)). Else `Idle`, `Applying`, `Interrupted`, `Staged`,
@@ -31,7 +31,7 @@ pub struct ConditionItem {
 }
 
 /// Place of a condition between two rests, as `status --exit-code` reports it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ConditionOutcome {
     /// The host is as it shall be: exit code 0.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::history::HistoryEvent;
 use crate::core::history::history_log::HistoryLog;
@@ -15,7 +15,7 @@ use crate::core::values::identifiers::{
 use crate::core::values::kernel_arguments::KernelArguments;
 
 /// Generation as its record describes it.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GenerationItem {
     /// Generation ID: 128 bits in hexadecimal digits.
@@ -46,7 +46,7 @@ pub struct GenerationItem {
 }
 
 /// Deployment of a sysroot.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeploymentItem {
     /// True for the deployment that the next boot starts: the first in boot order that is not locked.

@@ -1,7 +1,7 @@
 //! Items of the status about the host itself: its origin, space, agent and kernel arguments.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::values::image::boot_image::BootImage;
@@ -9,7 +9,7 @@ use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 
 /// Origin of a host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OriginItem {
     /// Image that the host was installed from; null if its installer left no document.
@@ -22,7 +22,7 @@ pub struct OriginItem {
 }
 
 /// Free space of one file system.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SpaceItem {
     /// Directory on the file system: `/boot`, `/sysroot` or `/var`.
@@ -34,7 +34,7 @@ pub struct SpaceItem {
 }
 
 /// Executable of the agent.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AgentItem {
     /// Version, as `flameholder --version` prints it.
     #[schemars(length(min = 1))]
@@ -46,7 +46,7 @@ pub struct AgentItem {
 }
 
 /// Document of the agent that cannot be read: damaged, or of a newer release.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct UnreadableDocument {
     pub path: String,
     /// Reason, in one line.
@@ -54,7 +54,7 @@ pub struct UnreadableDocument {
 }
 
 /// Changes to the kernel arguments that the next full reboot makes.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ArgumentsItem {
     /// Arguments of the boot entry that the running kernel lacks; a quoted one is one item, with its quotes.
     #[schemars(with = "Vec<String>", inner(length(min = 1)))]

@@ -9,12 +9,14 @@ mod transaction_item;
 pub use condition::{ConditionItem, ConditionOutcome};
 pub use deployment_item::{DeploymentItem, GenerationItem, mark_rollback};
 pub use host_items::{AgentItem, ArgumentsItem, OriginItem, SpaceItem, UnreadableDocument};
+use jiff::Timestamp;
 pub use pending_item::{PendingItem, PendingState};
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 pub use transaction_item::{JournalState, TransactionItem};
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::history::history_log::HistoryLog;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
 use crate::core::state::record::GenerationRecord;
@@ -23,13 +25,17 @@ use crate::core::state::record::GenerationRecord;
 const SCHEMA: u32 = 1;
 
 /// State of a tree, a sysroot or the running host.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusDocument {
     /// Version of this document. Members may be added within a version; a member that changes its meaning
     /// makes a new one.
     #[schemars(extend("const" = SCHEMA))]
     pub schema: u32,
+    /// Time at which the document was published for users who may not read the host; null in one that was made when it
+    /// was asked for.
+    #[schemars(with = "Option<String>", extend("format" = "date-time"))]
+    pub published: Option<Timestamp>,
     /// Condition of the running host; null elsewhere.
     pub condition: Option<ConditionItem>,
     /// Generation of a plain tree; null before the first change, and for a sysroot, whose deployments have
@@ -56,6 +62,9 @@ pub struct StatusDocument {
     pub daemon: Option<DaemonReport>,
     /// True while the daemon runs.
     pub daemon_running: bool,
+    /// Number of managed paths of the running host whose drift counts; null while the daemon runs, which watches them, and
+    /// where there is nothing to compare.
+    pub drift: Option<u64>,
     /// Agent that made this document: the OS image's, or a copy beside the image.
     pub agent: AgentItem,
     /// Documents of the agent on the running host that it cannot read, and works without. They are kept for the release
@@ -74,6 +83,7 @@ impl StatusDocument {
         let generation = record.map(|record| GenerationItem::of(record, true));
         Self {
             schema: SCHEMA,
+            published: None,
             condition: None,
             generation,
             deployments: Vec::new(),
@@ -85,6 +95,7 @@ impl StatusDocument {
             boot_check_seconds_left: None,
             daemon: None,
             daemon_running: false,
+            drift: None,
             agent,
             unreadable: Vec::new(),
             origin: None,
@@ -96,5 +107,31 @@ impl StatusDocument {
     #[must_use]
     pub fn of_sysroot(agent: AgentItem, deployments: Vec<DeploymentItem>) -> Self {
         Self { deployments, ..Self::of_tree(agent, None) }
+    }
+
+    /// Return the document as everybody may read it: without output of check programs, which can contain secrets.
+    #[must_use]
+    pub fn published(mut self, now: Timestamp) -> Self {
+        self.leave_out_contents();
+        self.boot_check_seconds_left = None;
+        self.published = Some(now);
+        self
+    }
+
+    /// Leave out the output of check programs.
+    pub fn leave_out_contents(&mut self) {
+        for finding in self.boot_check.iter_mut().flat_map(|report| &mut report.findings) {
+            finding.output.clear();
+        }
+    }
+
+    /// Take over the daemon's `report`, which is newer than a published document.
+    #[must_use]
+    pub fn with_daemon(mut self, report: Option<DaemonReport>) -> Self {
+        if report.is_some() && report != self.daemon {
+            self.daemon = report;
+            self.condition = Some(ConditionItem::of(&self, &HistoryLog::default()));
+        }
+        self
     }
 }

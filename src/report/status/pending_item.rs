@@ -1,14 +1,14 @@
 //! Item of the status about the pending generation.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::{BootId, COMMIT, ConfigName, GenerationId};
 
 /// Pending generation: staged, or booted and unconfirmed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PendingItem {
     /// Generation ID.
@@ -31,7 +31,7 @@ pub struct PendingItem {
 }
 
 /// State of a pending generation, as a boot sees it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum PendingState {
     /// Staged in this boot and locked: a reboot does not switch to it.

@@ -1,13 +1,13 @@
 //! Item of the status about an open change.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::core::state::journal::{Journal, TransactionState};
 use crate::core::values::identifiers::GenerationId;
 
 /// Change whose journal is open: under way while another process holds the lock, else interrupted.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TransactionItem {
     /// Generation before the change.
@@ -25,7 +25,7 @@ pub struct TransactionItem {
 }
 
 /// State of an open change.
-#[derive(Debug, Clone, Copy, Serialize, JsonSchema)]
+#[derive(Debug, Clone, Copy, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum JournalState {
     /// Files are being put in place.

@@ -29,7 +29,7 @@ const OWNED: &str = "/run/flameholder/owns-first-boot";
 /// its unit is masked, MCD completes the first boot.
 pub fn claim(root: &Root) -> Result<(), HostError> {
     let new = ManagedPath::constant(&format!("{OWNED}.new"));
-    atomic_file::write_to_run(root, &ManagedPath::constant(OWNED), &new, b"")
+    atomic_file::write_to_run(root, &ManagedPath::constant(OWNED), &new, b"", atomic_file::ATTRIBUTES)
 }
 
 /// Configuration that the first boot has to complete.

@@ -83,6 +83,24 @@ pub enum PendingRecovery {
     Discarded(Box<PendingGeneration>),
 }
 
+impl PendingRecovery {
+    /// Return the generation that is or was pending.
+    #[must_use]
+    pub fn generation(&self) -> Option<&PendingGeneration> {
+        match self {
+            Self::Nothing => None,
+            Self::AwaitsReboot(pending)
+            | Self::AwaitsFullReboot(pending)
+            | Self::Unconfirmed(pending)
+            | Self::RollingBack(pending, _)
+            | Self::RolledBack(pending, _)
+            | Self::Restaged(pending, _)
+            | Self::Superseded(pending)
+            | Self::Discarded(pending) => Some(pending),
+        }
+    }
+}
+
 /// Recover the pending generation, once the host is up: keep it, stage it again, block it, or remove its
 /// record.
 pub fn recover_pending(

@@ -6,6 +6,8 @@ use crate::host::{HostDisk, HostError, Root};
 
 /// Root only: pending records and reports can contain secrets.
 pub(crate) const ATTRIBUTES: FileAttributes = FileAttributes { mode: 0o600, uid: 0, gid: 0 };
+/// For documents without secrets.
+pub(crate) const READABLE: FileAttributes = FileAttributes { mode: 0o644, ..ATTRIBUTES };
 
 /// Write `contents` to `path`, durably. `new` is the temporary name, on the same filesystem.
 pub(crate) fn write(
@@ -14,8 +16,18 @@ pub(crate) fn write(
     new: &ManagedPath,
     contents: &[u8],
 ) -> Result<(), HostError> {
+    write_with(disk, path, new, contents, ATTRIBUTES)
+}
+
+fn write_with(
+    disk: &dyn HostDisk,
+    path: &ManagedPath,
+    new: &ManagedPath,
+    contents: &[u8],
+    attributes: FileAttributes,
+) -> Result<(), HostError> {
     remove_if_present(disk, new)?;
-    disk.create_file(new, contents, ATTRIBUTES, None)?;
+    disk.create_file(new, contents, attributes, None)?;
     disk.sync(&[Some(new.clone())])?;
     if disk.status(path)?.is_none() {
         disk.rename(new, path)?;
@@ -32,13 +44,14 @@ pub(crate) fn write_to_run(
     path: &ManagedPath,
     new: &ManagedPath,
     contents: &[u8],
+    attributes: FileAttributes,
 ) -> Result<(), HostError> {
     for directory in path.ancestors().collect::<Vec<_>>().into_iter().rev() {
         if root.status(&directory)?.is_none() {
             root.make_directory(&directory, FileAttributes { mode: 0o755, uid: 0, gid: 0 }, None)?;
         }
     }
-    write(root, path, new, contents)
+    write_with(root, path, new, contents, attributes)
 }
 
 /// Return the path to which [`set_aside`] moves a document.

@@ -11,35 +11,40 @@ use crate::core::state::boot_check::HealthReport;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::tree::FileAttributes;
 use crate::host::Root;
+use crate::report::status::StatusDocument;
 use crate::transaction::engine::atomic_file;
 
-/// Report of the boot check.
+/// Report of the boot check. Readable by root only, because output of check programs can contain secrets.
 pub const BOOT_CHECK: StatusFile<HealthReport> =
-    StatusFile::at("/run/flameholder/boot-check.json", "boot check report");
+    StatusFile::at("/run/flameholder/boot-check.json", "boot check report", atomic_file::ATTRIBUTES);
+/// Status of the host after the last change, for users who may not read the host.
+pub const STATUS: StatusFile<StatusDocument> =
+    StatusFile::at("/run/flameholder/status.json", "status", atomic_file::READABLE);
 /// Report of the daemon, in the one directory that the daemon itself writes to: all else is done by its work processes.
 pub const DAEMON: StatusFile<DaemonReport> =
-    StatusFile::at("/run/flameholder/daemon/report.json", "daemon report");
+    StatusFile::at("/run/flameholder/daemon/report.json", "daemon report", atomic_file::READABLE);
 
-/// File with a report of type `T`. Readable by root only, because output of check programs can contain
-/// secrets.
+/// File with a report of type `T`.
 #[derive(Debug)]
 pub struct StatusFile<T> {
     pub path: &'static str,
     what: &'static str,
+    attributes: FileAttributes,
     content: PhantomData<fn() -> T>,
 }
 
 impl<T: Serialize + DeserializeOwned> StatusFile<T> {
-    const fn at(path: &'static str, what: &'static str) -> Self {
-        Self { path, what, content: PhantomData }
+    const fn at(path: &'static str, what: &'static str, attributes: FileAttributes) -> Self {
+        Self { path, what, attributes, content: PhantomData }
     }
 
     /// Write the report. Failure is only logged: reports are informative.
     pub fn publish(&self, root: &Root, content: &T) {
         let (path, new) = (self.place(""), self.place(".new"));
-        let text = serde_json::to_vec(content).expect("a report of ours has only string keys");
-        if let Err(error) = atomic_file::write_to_run(root, &path, &new, &text) {
+        let text = serde_json::to_vec(content).expect("a report has only string keys");
+        if let Err(error) = atomic_file::write_to_run(root, &path, &new, &text, self.attributes) {
             log::warn!("cannot write the {}: {error}", self.what, error = chain(&error));
         }
     }

@@ -96,6 +96,7 @@ fn note_boot(root: &LockedRoot<'_>, path: &str) -> Result<(), HostError> {
         &ManagedPath::constant(path),
         &new,
         root.boot_id().as_str().as_bytes(),
+        atomic_file::ATTRIBUTES,
     )
 }
 
@@ -111,6 +112,6 @@ pub(crate) fn forget_earlier_boot(root: &LockedRoot<'_>) -> Result<(), HostError
     if !notes.iter().any(is_earlier) {
         return Ok(());
     }
-    let report = ManagedPath::constant(status_files::BOOT_CHECK.path);
-    notes.iter().chain([&report]).try_for_each(|path| remove_if_present(root.as_root(), path))
+    let reports = [status_files::BOOT_CHECK.path, status_files::STATUS.path].map(ManagedPath::constant);
+    notes.iter().chain(&reports).try_for_each(|path| remove_if_present(root.as_root(), path))
 }

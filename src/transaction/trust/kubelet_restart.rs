@@ -41,7 +41,8 @@ pub(super) fn defer(root: &Root) -> Result<(), HostError> {
     }
     let due = boot::uptime().saturating_add(PATIENCE).as_secs();
     let document = serde_json::to_vec(&DeferredRestart { due }).expect("a number has a JSON form");
-    atomic_file::write_to_run(root, &path(), &ManagedPath::constant(NEW), &document)
+    let new = ManagedPath::constant(NEW);
+    atomic_file::write_to_run(root, &path(), &new, &document, atomic_file::ATTRIBUTES)
 }
 
 /// Return the time until the restart that waits; `None` if none does. One whose document cannot be read is due now.

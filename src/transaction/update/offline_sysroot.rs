@@ -9,6 +9,7 @@ use crate::core::plan::Plan;
 use crate::core::state::record::{DeploymentRecord, GenerationRecord};
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
+use crate::core::values::image::ImageRef;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::LockedRoot;
@@ -44,6 +45,8 @@ pub struct PlannedUpdate {
     pub plan: Plan,
     /// Current config.
     pub before: Option<DecodedConfig>,
+    /// OS image to import; `None` if that of the present deployment stays.
+    pub image: Option<ImageRef>,
 }
 
 /// Plan an update without changing anything.
@@ -56,7 +59,7 @@ pub fn plan(os: &mut dyn Sysroot, target: UpdateTarget<'_>) -> Result<PlannedUpd
             tree.preflight.extend(checks);
         }
     }
-    Ok(PlannedUpdate { plan: draft.plan, before: draft.current.configuration })
+    Ok(PlannedUpdate { plan: draft.plan, before: draft.current.configuration, image: draft.image })
 }
 
 /// Make a deployment of the next generation. On an error the current boot entries remain.

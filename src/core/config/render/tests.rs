@@ -31,7 +31,8 @@ fn with_files(name: &str, role: &str, files: &Value) -> MachineConfig {
 }
 
 fn rendered(configs: &[MachineConfig]) -> Result<Value, RefusalList> {
-    render(configs, &"infra".parse().unwrap(), &ReleaseImages::default()).map(|config| config.document)
+    render(configs, &RenderedName::OfPool("infra".parse().unwrap()), &ReleaseImages::default())
+        .map(|config| config.document)
 }
 
 /// Render `configs` and return the value at `pointer` below the spec.
@@ -117,7 +118,8 @@ fn image_of_the_last_config_not_generated_by_the_mcc_wins() {
     ] {
         let configs: Vec<MachineConfig> = configs.into_iter().cloned().collect();
         let images = ReleaseImages { os: release.map(str::to_owned), extensions: None };
-        let document = render(&configs, &"worker".parse().unwrap(), &images).unwrap().document;
+        let document =
+            render(&configs, &RenderedName::OfPool("worker".parse().unwrap()), &images).unwrap().document;
         assert_eq!(document["spec"]["osImageURL"], expected);
         assert_eq!(document["spec"]["baseOSExtensionsContainerImage"], "");
     }
@@ -174,7 +176,7 @@ fn older_ignition_versions_are_upgraded_and_a_missing_config_is_empty() {
 #[test]
 fn rendered_name_depends_on_pool_and_spec_only() {
     let name = |pool: &str, configs: &[MachineConfig]| {
-        render(configs, &pool.parse().unwrap(), &ReleaseImages::default()).unwrap().name
+        render(configs, &RenderedName::OfPool(pool.parse().unwrap()), &ReleaseImages::default()).unwrap().name
     };
     let spec = json!({"kernelArguments": ["nosmt"]});
     let (one, renamed) = (config("a", "worker", &spec), config("b", "infra", &spec));

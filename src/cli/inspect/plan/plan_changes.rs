@@ -6,6 +6,7 @@ use std::fmt;
 use crate::cli::inspect::etc_diff;
 use crate::cli::output::styled_text::TextRole;
 use crate::cli::output::text_diff::ContentChange;
+use crate::cli::output::words::counted;
 use crate::core::config::host_config::{FileOwner, HostConfig, OwnerRef, UnitSpec};
 use crate::core::config::managed_files::unit_path;
 use crate::core::plan::Plan;
@@ -126,8 +127,8 @@ impl ChangeSections {
         let files = diff.files.iter().map(|(path, changed)| {
             let file = desired.files.get(path);
             let added = file.map(|file| {
-                let size = file.with_appended().len();
-                format!("{}, {size} bytes", attributes(file.mode, &file.owner))
+                let size = counted(file.with_appended().len(), "byte");
+                format!("{}, {size}", attributes(file.mode, &file.owner))
             });
             path_row(path, changed, added)
         });
@@ -188,7 +189,7 @@ fn row(
 }
 
 /// Mode, and the owner where that is not root.
-fn attributes(mode: u32, owner: &FileOwner) -> String {
+pub(crate) fn attributes(mode: u32, owner: &FileOwner) -> String {
     if *owner == FileOwner::default() {
         return format!("{mode:04o}");
     }
@@ -199,7 +200,7 @@ fn attributes(mode: u32, owner: &FileOwner) -> String {
     format!("{mode:04o} {}:{}", name(&owner.user), name(&owner.group))
 }
 
-fn unit_state(unit: &UnitSpec) -> String {
+pub(crate) fn unit_state(unit: &UnitSpec) -> String {
     let state = match (unit.is_masked(), unit.enabled) {
         (true, _) => "masked",
         (false, Some(true)) => "enabled",

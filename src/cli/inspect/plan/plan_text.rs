@@ -1,8 +1,10 @@
 //! Text form of a plan: the verdict first, then the changes by effect, what becomes of local changes, and one last line
 //! for `grep`.
 
+use indicatif::HumanBytes;
+
 use crate::cli::inspect::etc_diff;
-use crate::cli::inspect::plan_changes::{ChangeCount, ChangeRow, ChangeSections, RowSign};
+use crate::cli::inspect::plan::plan_changes::{ChangeCount, ChangeRow, ChangeSections, RowSign};
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::text_diff;
 use crate::cli::output::words::counted;
@@ -10,7 +12,7 @@ use crate::core::config::host_config::HostConfig;
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction};
 use crate::core::etc_merge::display_path;
 use crate::core::plan::drift::Drift;
-use crate::core::plan::{MergeImage, Plan};
+use crate::core::plan::{FetchSize, MergeImage, Plan};
 use crate::core::values::identifiers::ConfigName;
 
 /// Reasons listed per action; further ones are counted.
@@ -62,6 +64,9 @@ pub(crate) fn render(
     }
     for (label, rows) in sections.values {
         page.values(label, &rows);
+    }
+    if let Some(FetchSize { layers, bytes }) = plan.fetch {
+        page.row("to fetch", &format!("{} in {}", HumanBytes(bytes), counted(layers, "layer")));
     }
     if !sections.count.is_any() {
         page.row("changes", "none");

@@ -1,22 +1,30 @@
 //! `flameholder plan`: show what applying the desired config would change, why, and what it would disrupt.
 
+mod plan_changes;
+mod plan_explanation;
+mod plan_text;
+
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
-use crate::cli::input::{load_applied_configuration, load_configuration, load_document, print_json};
+use crate::cli::input::{load_applied_configuration, load_configuration, load_document};
 use crate::cli::inspect::contents::ContentArgs;
-use crate::cli::inspect::plan_text;
-use crate::cli::inspect::plan_text::{PlanAudience, PlanDetail};
+use crate::cli::inspect::plan::plan_explanation::PathExplanation;
+use crate::cli::inspect::plan::plan_text::{PlanAudience, PlanDetail};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::print_styled;
 use crate::cli::server_access::ServerAccessArgs;
-use crate::cli::{CliError, CommandOutcome, OutputFormat, ProfileName, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, ProfileName, TargetArgs, session};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
 use crate::core::state::blocked::BlockedTarget;
+use crate::core::values::causes::chain;
 use crate::core::values::image::redact_credentials;
+use crate::core::values::names::ManagedPath;
+use crate::core::values::refusal::RefusalList;
+use crate::core::values::tree::PathState;
 use crate::host::Root;
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
@@ -27,6 +35,7 @@ use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarge
 use crate::transaction::state::blocked;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings_or_default;
+use crate::transaction::update::offline_sysroot::PlannedUpdate;
 use crate::transaction::update::{offline_sysroot, plain_tree};
 
 #[derive(Debug, Args)]
@@ -56,9 +65,8 @@ pub(crate) struct PlanArgs {
     /// Use the machine-config-daemon's built-in disruption table, as on a first boot
     #[arg(long)]
     first_boot: bool,
-    /// Notation of the plan
-    #[arg(short, long = "output", value_enum, default_value_t)]
-    pub(crate) output: OutputFormat,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
     /// Exit with 2 if `apply` would change the disk, drift that it undoes included
     #[arg(long)]
     exit_code: bool,
@@ -70,6 +78,18 @@ pub(crate) struct PlanArgs {
     diff: bool,
     #[command(flatten)]
     contents: ContentArgs,
+    /// Ask the registry how much of a new OS image the update fetches; needs network
+    #[arg(long, conflicts_with_all = ["root", "current"])]
+    fetch_size: bool,
+    /// Explain this path instead: each source that names it, which one wins, and what becomes of it
+    #[arg(
+        long,
+        value_name = "PATH",
+        value_parser = ManagedPath::parse,
+        value_hint = ValueHint::AnyPath,
+        conflicts_with_all = ["summary", "diff", "show_contents", "format"]
+    )]
+    explain: Option<ManagedPath>,
 }
 
 impl PlanArgs {
@@ -117,10 +137,22 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     }
     let TargetArgs { root, sysroot } = &args.place;
     let is_hypothetical = root.is_some() || sysroot.is_some() || plan.etc.is_none();
-    match args.output {
-        OutputFormat::Json => print_json(&PlanDocument::of(&plan, is_hypothetical))?,
+    match args.output.format {
+        OutputFormat::Document(notation) => notation.print(&PlanDocument::of(&plan, is_hypothetical))?,
         OutputFormat::Text => {
             let before = current.as_ref().map(|configuration| &configuration.host);
+            if let Some(path) = &args.explain {
+                let is_in_image = is_in_image(&args.place, path)?;
+                let explained = PathExplanation {
+                    path,
+                    plan: &plan,
+                    current: before,
+                    desired: &desired.host,
+                    is_in_image,
+                };
+                print_styled(&explained.render())?;
+                return Ok(CommandOutcome::Success);
+            }
             let audience = PlanAudience { detail, is_hypothetical, apply: args.apply_command() };
             print_styled(&plan_text::render(&plan, before, &desired.host, &audience))?;
         }
@@ -134,12 +166,25 @@ pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     })
 }
 
+/// Return true if the image brings `path`, as `/usr/etc` has it; `None` where no tree is at hand.
+fn is_in_image(place: &TargetArgs, path: &ManagedPath) -> Result<Option<bool>, CliError> {
+    let root = match place {
+        TargetArgs { sysroot: Some(_), .. } => return Ok(None),
+        TargetArgs { root, .. } => Root::open(root.as_deref().unwrap_or(Path::new("/")))?,
+    };
+    let Ok(vendor) = ManagedPath::parse(&format!("/usr{path}")) else { return Ok(None) };
+    Ok(Some(path.is_within("/etc") && root.path_state(&vendor)? != PathState::Absent))
+}
+
 fn load_policy(args: &PlanArgs) -> Result<Option<DisruptionPolicy>, CliError> {
     let Some(file) = &args.policy else {
         return Ok(args.first_boot.then(DisruptionPolicy::legacy));
     };
-    let refused = |source| CliError::Refused { file: file.display().to_string(), source };
     let bytes = load_document(file)?;
+    let refused = |source: RefusalList| CliError::Refused {
+        file: file.display().to_string(),
+        source: source.placed_in(&bytes),
+    };
     machine_configuration::parse_policy(&bytes).map(Some).map_err(refused)
 }
 
@@ -166,6 +211,10 @@ fn on_running(
 ) -> Result<(Plan, Option<DecodedConfig>), CliError> {
     let running = if asked.is_none() { session::running_host_if_any()? } else { None };
     let Some(host) = running else {
+        if args.fetch_size {
+            let reason = "--fetch-size needs a host that was booted through OSTree, or --sysroot DIR";
+            return Err(CliError::Usage(reason.to_owned()));
+        }
         let before = asked.as_ref().map(|configuration| &configuration.host);
         let plan = Plan::between(before, &desired.host, args.profile.into())
             .map_err(|source| CliError::Refused { file: args.desired.display().to_string(), source })?;
@@ -206,6 +255,13 @@ fn on_deployments(
         profile: args.profile.into(),
         policy: &DisruptionPolicy::default(),
     };
-    let planned = offline_sysroot::plan(os, target)?;
-    Ok((planned.plan, planned.before))
+    let PlannedUpdate { mut plan, before, image } = offline_sysroot::plan(os, target)?;
+    if let Some(image) = image.filter(|_| args.fetch_size) {
+        // The plan is true without the size.
+        match os.measure(&image) {
+            Ok(size) => plan.fetch = Some(size),
+            Err(error) => plan.warnings.push(format!("the size of the image is unknown: {}", chain(&error))),
+        }
+    }
+    Ok((plan, before))
 }

@@ -1,0 +1,55 @@
+//! Option to wait for locks: of the agent's other commands and jobs, and of programs that use the sysroot.
+
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use clap::Args;
+
+use crate::cli::CliError;
+use crate::cli::output::terminal::note;
+use crate::cli::output::words::parse_duration;
+use crate::transaction::TransactionError;
+
+/// Interval of attempts: neither lock tells when it is released.
+const PACE: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct LockWaitArgs {
+    /// Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given
+    ///
+    /// Without this option the command fails at once, with exit code 75.
+    #[arg(
+        long,
+        value_name = "DURATION",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "10m",
+        value_parser = parse_duration
+    )]
+    wait_lock: Option<Duration>,
+}
+
+impl LockWaitArgs {
+    /// Call `attempt` until its lock is free, or the time is over.
+    pub(crate) fn wait_for<T, E: Into<TransactionError>>(
+        self,
+        mut attempt: impl FnMut() -> Result<T, E>,
+    ) -> Result<T, CliError> {
+        let end = self.wait_lock.map(|wait| Instant::now() + wait);
+        let mut is_told = false;
+        loop {
+            let error: TransactionError = match attempt() {
+                Ok(taken) => return Ok(taken),
+                Err(error) => error.into(),
+            };
+            if !error.is_busy() || end.is_none_or(|end| Instant::now() >= end) {
+                return Err(error.into());
+            }
+            if !is_told {
+                note(&format!("waiting: {}", error.chain()));
+                is_told = true;
+            }
+            sleep(PACE);
+        }
+    }
+}
