@@ -7,23 +7,13 @@ use granit_parser::{Event, Parser, Span};
 use super::source_excerpt::SourceExcerpt;
 use super::{Refusal, TextPlace};
 
-/// Keys with values that are shown in an excerpt. Any other value could be a secret.
-const HARMLESS_KEYS: [&str; 14] = [
-    "apiVersion",
-    "enabled",
-    "extensions",
-    "fips",
-    "hard",
-    "id",
-    "kernelType",
-    "kind",
-    "mask",
-    "mode",
-    "name",
-    "overwrite",
-    "path",
-    "version",
-];
+/// Keys of names, which are shown in an excerpt. Any other value could be a secret.
+const NAMES: [&str; 7] = ["apiVersion", "extensions", "kernelType", "kind", "name", "path", "version"];
+/// Keys of numbers and switches, which are shown if they are as short as a good value: a longer one could be a secret in
+/// the wrong place.
+const NUMBERS: [&str; 7] = ["enabled", "fips", "hard", "id", "mask", "mode", "overwrite"];
+/// Bytes of the longest number or switch, with its quotation marks.
+const LONGEST_NUMBER: usize = r#""false""#.len();
 /// Section of a MachineConfig that holds the Ignition config. A field of an Ignition config that stands for a
 /// MachineConfig is named as if it were in there.
 const CARRIER: &str = "spec.config.";
@@ -46,8 +36,12 @@ impl FieldSpan {
     /// Return true if the value of `field` can be shown: a scalar that cannot be a secret.
     fn is_shown(&self, field: &str) -> bool {
         let last = field.rsplit('.').next().unwrap_or_default();
-        let name = last.split('[').next().unwrap_or_default();
-        self.is_scalar && (HARMLESS_KEYS.contains(&name) || field.starts_with("spec.kernelArguments["))
+        let key = last.split('[').next().unwrap_or_default();
+        let is_short = || self.value.byte_range().is_some_and(|range| range.len() <= LONGEST_NUMBER);
+        self.is_scalar
+            && (NAMES.contains(&key)
+                || field.starts_with("spec.kernelArguments[")
+                || NUMBERS.contains(&key) && is_short())
     }
 }
 
