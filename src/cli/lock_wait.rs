@@ -8,7 +8,11 @@ use clap::Args;
 use crate::cli::CliError;
 use crate::cli::output::terminal::note;
 use crate::cli::output::words::parse_duration;
-use crate::transaction::TransactionError;
+use crate::host::fs::lock::HostLock;
+use crate::host::{LockedHost, RunningHost};
+use crate::os::Sysroot;
+use crate::os::protocol::SysrootAccess;
+use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Interval of attempts: neither lock tells when it is released.
 const PACE: Duration = Duration::from_millis(250);
@@ -30,19 +34,34 @@ pub(crate) struct LockWaitArgs {
 }
 
 impl LockWaitArgs {
+    /// Open a session that stages on the running host, and take the host's lock.
+    ///
+    /// A wait for the host's lock keeps no session open: the holder may need the sysroot, whose lock a session has.
+    pub(crate) fn stage_on<'a>(
+        self,
+        host: &'a RunningHost,
+        open: SysrootOpener<'_>,
+    ) -> Result<(Box<dyn Sysroot>, LockedHost<'a>), CliError> {
+        self.wait_for(|| {
+            HostLock::ensure_free(&host.root)?;
+            let session = open(SysrootAccess::Stage)?;
+            Ok::<_, TransactionError>((session, host.lock()?))
+        })
+    }
+
     /// Call `attempt` until its lock is free, or the time is over.
     pub(crate) fn wait_for<T, E: Into<TransactionError>>(
         self,
         mut attempt: impl FnMut() -> Result<T, E>,
     ) -> Result<T, CliError> {
-        let end = self.wait_lock.map(|wait| Instant::now() + wait);
+        let began = Instant::now();
         let mut is_told = false;
         loop {
             let error: TransactionError = match attempt() {
                 Ok(taken) => return Ok(taken),
                 Err(error) => error.into(),
             };
-            if !error.is_busy() || end.is_none_or(|end| Instant::now() >= end) {
+            if !error.is_busy() || self.wait_lock.is_none_or(|wait| began.elapsed() >= wait) {
                 return Err(error.into());
             }
             if !is_told {

@@ -60,7 +60,7 @@ enum Command {
     /// Go back to the previous generation
     Rollback(change::rollback::RollbackArgs),
     /// Release the blocked target, so that it may be applied again
-    Retry(change::retry::RetryArgs),
+    Retry(change::ChangeArgs),
     /// Undo or complete an interrupted change; safe at any time
     Recover(change::recover::RecoverArgs),
     /// List what happened to this host and why: generations, updates, rollbacks, repairs
@@ -84,7 +84,7 @@ enum Command {
     /// Take a node over from the machine-config-daemon, as it is
     Adopt(change::adopt::AdoptArgs),
     /// Give a node back to the machine-config-daemon, as it is
-    Release(change::release::ReleaseArgs),
+    Release(change::ChangeArgs),
     /// Early in boot: put the generation's files outside /etc in place
     #[command(hide = true)]
     Activate(systemd::activate::ActivateArgs),
@@ -263,19 +263,18 @@ impl Command {
     fn output(&self) -> OutputFormat {
         match self {
             Self::Plan(args) => args.output.format,
-            Self::Apply(args) => args.output.format,
+            Self::Apply(args) => args.change.output.format,
             Self::Status(args) => args.output.format,
             Self::Verify(args) => args.output.format,
-            Self::Unstage(args) => args.output.format,
-            Self::Rollback(args) => args.output.format,
-            Self::Retry(args) => args.output.format,
-            Self::Recover(args) => args.output.format,
+            Self::Unstage(args) => args.change.output.format,
+            Self::Rollback(args) => args.change.output.format,
+            Self::Retry(args) | Self::Release(args) => args.output.format,
+            Self::Recover(args) => args.change.output.format,
             Self::History(args) => args.output.format,
             Self::EtcDiff(args) => args.output.format,
             Self::Render(args) => args.output.map_or(OutputFormat::Text, OutputFormat::Document),
             Self::Version(args) => args.output.format,
-            Self::Adopt(args) => args.output.format,
-            Self::Release(args) => args.output.format,
+            Self::Adopt(args) => args.change.output.format,
             // A schema is JSON by itself.
             Self::Schema(_)
             | Self::Daemon(_)

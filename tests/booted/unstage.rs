@@ -40,6 +40,25 @@ fn unlocked_generation_is_discarded_with_its_record_objects_and_ref() {
     assert_config(&host, "two", "one");
 }
 
+/// Holds the host's lock until `unstage` waits for it and another program has used the sysroot.
+const NEIGHBOUR: &str = "exec 9>>/var/lib/flameholder/lock && flock 9 || exit 1
+flameholder unstage --wait-lock=5m 9>&- 2> /run/media/waiting &
+while ! grep -q 'note: waiting' /run/media/waiting; do sleep 0.02; done
+timeout 60 ostree admin pin 0 9>&- || exit 2
+exec 9>&-
+wait $!";
+
+#[test]
+fn wait_for_the_lock_leaves_the_sysroot_to_its_holder() {
+    let host = confirmed_host("one");
+    let outcome = host.run(["sh", "-c", NEIGHBOUR]);
+    assert_eq!(
+        (outcome.code, outcome.stdout.contains("no deployment is staged")),
+        (Some(0), true),
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn nothing_staged_is_success() {
     let host = confirmed_host("one");

@@ -4,12 +4,11 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::change::change_report::ChangeReport;
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::image_agent::VERSION;
-use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::say;
-use crate::cli::{CliError, CommandOutcome, OutputArgs, image_agent, session};
+use crate::cli::{CliError, CommandOutcome, image_agent, session};
 use crate::core::config::settings::source::SourceName;
 use crate::core::enablement::UnitName;
 use crate::core::state::installation::DAEMON_UNIT;
@@ -17,7 +16,6 @@ use crate::core::state::service_action::ServiceAction;
 use crate::core::values::causes;
 use crate::host::systemd::system_status;
 use crate::host::{ServiceControl as _, SystemdServices};
-use crate::os::protocol::SysrootAccess;
 use crate::os::worker::WorkerProgram;
 use crate::report::change::ChangeResult;
 use crate::transaction::handover::adopt::{AdoptOutcome, AdoptRequest, adopt};
@@ -48,9 +46,7 @@ pub(crate) struct AdoptArgs {
     #[command(flatten)]
     os_backend: OsBackendArgs,
     #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
@@ -60,11 +56,10 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
         image_agent::give_way();
     }
     let is_shipped = version.is_none();
-    let mut report = ChangeReport::begin("adopt", args.output.format);
+    let mut report = ChangeReport::begin("adopt", args.change);
     let host = session::running_host()?;
     let mut open = args.os_backend.opener(&settings_or_default(&host.root));
-    let mut session = args.wait.wait_for(|| open(SysrootAccess::Stage))?;
-    let locked = args.wait.wait_for(|| host.lock())?;
+    let (mut session, locked) = args.change.wait.stage_on(&host, &mut open)?;
     let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &locked, adoption)?;
     drop((session, locked));

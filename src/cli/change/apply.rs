@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use crate::cli::change::change_report::ChangeReport;
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::change::running_host;
 use crate::cli::input::{load_configuration, open_to_change};
 use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::server_access::ServerAccessArgs;
-use crate::cli::{CliError, CommandOutcome, OutputArgs, ProfileName, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::drift::Drift;
 use crate::core::plan::{Plan, TreePlan};
@@ -50,9 +50,7 @@ pub(crate) struct ApplyArgs {
     #[command(flatten)]
     switch: SwitchArgs,
     #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 /// Switch of the running host to a staged deployment.
@@ -107,7 +105,7 @@ pub(crate) struct UpdateRequest<'a> {
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
     let desired = load_configuration(&args.desired, &args.access)?;
-    let report = ChangeReport::begin("apply", args.output.format);
+    let report = ChangeReport::begin("apply", args.change);
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => apply_to_tree(root, &desired, args, report),
         (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args, report),
@@ -117,7 +115,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
                 image: args.os_image.as_deref(),
                 profile: args.profile.into(),
                 os_backend: args.os_backend,
-                wait: args.wait,
+                wait: args.change.wait,
             };
             running_host::apply(request, args.switch, report)
         }
@@ -131,8 +129,9 @@ fn apply_to_tree(
     mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
     let root = open_to_change(path)?;
-    let applied =
-        plain_tree::apply(&args.wait.wait_for(|| LockedRoot::lock(&root))?, desired, args.profile.into())?;
+    let locked = args.change.wait.wait_for(|| LockedRoot::lock(&root))?;
+    report.start_clock();
+    let applied = plain_tree::apply(&locked, desired, args.profile.into())?;
     let plan = &applied.plan;
     let result = if applied.changed { ChangeResult::Applied } else { ChangeResult::Unchanged };
     report.resulted(result, &desired.object.name, &applied.generation);
@@ -152,7 +151,9 @@ fn apply_to_sysroot(
 ) -> Result<CommandOutcome, CliError> {
     let image = args.os_image.as_deref().map(str::parse).transpose()?;
     let worker = WorkerProgram::locate()?;
-    let mut session = args.wait.wait_for(|| WorkerSession::open(&worker, sysroot, SysrootAccess::Write))?;
+    let mut session =
+        args.change.wait.wait_for(|| WorkerSession::open(&worker, sysroot, SysrootAccess::Write))?;
+    report.start_clock();
     let target = UpdateTarget {
         sysroot: TargetSysroot::Offline(sysroot),
         desired,

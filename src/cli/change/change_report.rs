@@ -2,13 +2,25 @@
 
 use std::time::Instant;
 
+use clap::Args;
+
+use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::output::document::OutputFormat;
 use crate::cli::output::terminal::print_text;
 use crate::cli::output::words::lasting;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, OutputArgs};
 use crate::core::plan::Plan;
 use crate::core::values::identifiers::{ConfigName, GenerationId};
 use crate::report::change::{ChangeDocument, ChangeResult};
+
+/// Options of all commands that change something.
+#[derive(Debug, Clone, Copy, Args)]
+pub(crate) struct ChangeArgs {
+    #[command(flatten)]
+    pub(crate) wait: LockWaitArgs,
+    #[command(flatten)]
+    pub(crate) output: OutputArgs,
+}
 
 #[derive(Debug)]
 pub(crate) struct ChangeReport {
@@ -18,9 +30,14 @@ pub(crate) struct ChangeReport {
 }
 
 impl ChangeReport {
-    /// Begin the report of `command`, whose change begins now.
-    pub(crate) fn begin(command: &'static str, format: OutputFormat) -> Self {
-        Self { format, began: Instant::now(), document: ChangeDocument::of(command) }
+    /// Begin the report of `command`.
+    pub(crate) fn begin(command: &'static str, args: ChangeArgs) -> Self {
+        Self { format: args.output.format, began: Instant::now(), document: ChangeDocument::of(command) }
+    }
+
+    /// Count the time of the change from here: locks were waited for before.
+    pub(crate) fn start_clock(&mut self) {
+        self.began = Instant::now();
     }
 
     /// Name config and generation of the change, and its outcome.

@@ -9,3 +9,5 @@ pub(crate) mod retry;
 pub(crate) mod rollback;
 pub(crate) mod running_host;
 pub(crate) mod unstage;
+
+pub(crate) use change_report::ChangeArgs;

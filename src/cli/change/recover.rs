@@ -3,9 +3,9 @@
 
 use clap::Args;
 
-use crate::cli::change::change_report::ChangeReport;
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::lock_wait::LockWaitArgs;
-use crate::cli::{CliError, CommandOutcome, OutputArgs, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, TargetArgs, session};
 use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
@@ -21,25 +21,23 @@ pub(crate) struct RecoverArgs {
     #[command(flatten)]
     pub(crate) place: TargetArgs,
     #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &RecoverArgs) -> Result<CommandOutcome, CliError> {
-    let report = ChangeReport::begin("recover", args.output.format);
+    let report = ChangeReport::begin("recover", args.change);
     let recovered = match &args.place.sysroot {
         Some(path) => {
             let worker = WorkerProgram::locate()?;
             let open = || WorkerSession::open(&worker, path, SysrootAccess::Write);
-            let mut session = args.wait.wait_for(open)?;
+            let mut session = args.change.wait.wait_for(open)?;
             sysroot::recover(&mut session, path)?
         }
         None => match &args.place.root {
-            None => return on_running(&session::running_host()?, args.wait, report),
+            None => return on_running(&session::running_host()?, args.change.wait, report),
             Some(root) => {
                 let root = Root::open(root)?;
-                interrupted::recover(&args.wait.wait_for(|| LockedRoot::lock(&root))?)?
+                interrupted::recover(&args.change.wait.wait_for(|| LockedRoot::lock(&root))?)?
             }
         },
     };

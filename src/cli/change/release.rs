@@ -1,29 +1,16 @@
 //! `flameholder release`: give a node back to the machine-config-daemon without a reboot.
 
-use clap::Args;
-
-use crate::cli::change::change_report::ChangeReport;
-use crate::cli::lock_wait::LockWaitArgs;
-use crate::cli::{CliError, CommandOutcome, OutputArgs, session};
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::host::SystemdServices;
-use crate::os::protocol::SysrootAccess;
 use crate::report::change::ChangeResult;
 use crate::transaction::handover::installation;
 use crate::transaction::handover::release::{ReleaseOutcome, release};
 
-#[derive(Debug, Args)]
-pub(crate) struct ReleaseArgs {
-    #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-pub(crate) fn run(args: &ReleaseArgs) -> Result<CommandOutcome, CliError> {
-    let mut report = ChangeReport::begin("release", args.output.format);
+pub(crate) fn run(args: &ChangeArgs) -> Result<CommandOutcome, CliError> {
+    let mut report = ChangeReport::begin("release", *args);
     let host = session::running_host()?;
-    let mut session = args.wait.wait_for(|| session::open_running(SysrootAccess::Stage))?;
-    let host = args.wait.wait_for(|| host.lock())?;
+    let (mut session, host) = args.wait.stage_on(&host, &mut session::open_running)?;
     let released = release(&mut *session, &host)?;
     drop(session);
     // Also without a generation: an earlier call may have been interrupted before this step.

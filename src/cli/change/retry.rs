@@ -1,24 +1,13 @@
 //! `flameholder retry`: release the blocked target.
 
-use clap::Args;
-
-use crate::cli::change::change_report::ChangeReport;
-use crate::cli::lock_wait::LockWaitArgs;
-use crate::cli::{CliError, CommandOutcome, OutputArgs, session};
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
+use crate::cli::{CliError, CommandOutcome, session};
 use crate::report::change::ChangeResult;
 use crate::transaction::TransactionError;
 use crate::transaction::state::blocked;
 
-#[derive(Debug, Args)]
-pub(crate) struct RetryArgs {
-    #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
-}
-
-pub(crate) fn run(args: &RetryArgs) -> Result<CommandOutcome, CliError> {
-    let mut report = ChangeReport::begin("retry", args.output.format);
+pub(crate) fn run(args: &ChangeArgs) -> Result<CommandOutcome, CliError> {
+    let mut report = ChangeReport::begin("retry", *args);
     let host = session::running_host()?;
     let root = args.wait.wait_for(|| host.lock())?;
     // One that cannot be read is set aside, with a warning, and no longer blocks.

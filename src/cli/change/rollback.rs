@@ -5,10 +5,9 @@ use std::path::PathBuf;
 use clap::{Args, ValueHint};
 
 use crate::cli::change::apply::SwitchArgs;
-use crate::cli::change::change_report::ChangeReport;
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::change::running_host;
-use crate::cli::lock_wait::LockWaitArgs;
-use crate::cli::{CliError, CommandOutcome, OutputArgs};
+use crate::cli::{CliError, CommandOutcome};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::change::{ChangeResult, RebootOutlook};
@@ -22,17 +21,18 @@ pub(crate) struct RollbackArgs {
     #[command(flatten)]
     switch: SwitchArgs,
     #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &RollbackArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
-    let mut report = ChangeReport::begin("rollback", args.output.format);
-    let Some(place) = &args.sysroot else { return running_host::roll_back(args.switch, args.wait, report) };
+    let mut report = ChangeReport::begin("rollback", args.change);
+    let Some(place) = &args.sysroot else {
+        return running_host::roll_back(args.switch, args.change.wait, report);
+    };
     let worker = WorkerProgram::locate()?;
-    let mut session = args.wait.wait_for(|| WorkerSession::open(&worker, place, SysrootAccess::Write))?;
+    let mut session =
+        args.change.wait.wait_for(|| WorkerSession::open(&worker, place, SysrootAccess::Write))?;
     let (from, to) = sysroot::roll_back(&mut session, place)?;
     report.document.result = ChangeResult::Applied;
     report.document.deployment = Some(to.id.to_string());

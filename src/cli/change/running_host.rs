@@ -21,7 +21,6 @@ use crate::host::systemd::reboot_port::RebootOutcome::{AlreadyPending, Requested
 use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootControl as _, RebootRequest};
 use crate::host::{LockedHost, Root, RunningHost, SystemdServices};
 use crate::os::Sysroot;
-use crate::os::protocol::SysrootAccess;
 use crate::report::change::{ChangeResult, RebootOutlook};
 use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
@@ -42,8 +41,8 @@ pub(crate) fn apply(
     let image = image.map(str::parse).transpose()?;
     let host = running_host()?;
     let mut open = os_backend.opener(&settings_or_default(&host.root));
-    let mut session = wait.wait_for(|| open(SysrootAccess::Stage))?;
-    let locked = wait.wait_for(|| host.lock())?;
+    let (mut session, locked) = wait.stage_on(&host, &mut open)?;
+    report.start_clock();
     ensure_source_agrees(&host, &desired.object.name, switch.override_source)?;
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(&host),
@@ -93,8 +92,8 @@ pub(crate) fn roll_back(
     mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
     let host = running_host()?;
-    let mut session = wait.wait_for(|| open_running(SysrootAccess::Stage))?;
-    let locked = wait.wait_for(|| host.lock())?;
+    let (mut session, locked) = wait.stage_on(&host, &mut open_running)?;
+    report.start_clock();
     let previous = rollback::previous_generation(&mut *session, &host)?;
     ensure_source_agrees(&host, &previous.record.config, switch.override_source)?;
     let mut progress = ProgressDisplay::start("plan");

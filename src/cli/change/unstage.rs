@@ -2,13 +2,11 @@
 
 use clap::Args;
 
-use crate::cli::change::change_report::ChangeReport;
+use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::change::running_host;
-use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::session::{self, open_running};
-use crate::cli::{CliError, CommandOutcome, OutputArgs};
+use crate::cli::{CliError, CommandOutcome};
 use crate::os::OsError;
-use crate::os::protocol::SysrootAccess;
 use crate::report::change::ChangeResult;
 use crate::transaction::TransactionError;
 use crate::transaction::state::current::CurrentState;
@@ -23,16 +21,13 @@ pub(crate) struct UnstageArgs {
     #[arg(long)]
     override_source: bool,
     #[command(flatten)]
-    wait: LockWaitArgs,
-    #[command(flatten)]
-    pub(crate) output: OutputArgs,
+    pub(crate) change: ChangeArgs,
 }
 
 pub(crate) fn run(args: &UnstageArgs) -> Result<CommandOutcome, CliError> {
-    let mut report = ChangeReport::begin("unstage", args.output.format);
+    let mut report = ChangeReport::begin("unstage", args.change);
     let host = session::running_host()?;
-    let mut session = args.wait.wait_for(|| open_running(SysrootAccess::Stage))?;
-    let locked = args.wait.wait_for(|| host.lock())?;
+    let (mut session, locked) = args.change.wait.stage_on(&host, &mut open_running)?;
     let record = CurrentState::load_record(&locked).map_err(TransactionError::from)?;
     let current = record.map(|record| record.config).unwrap_or_default();
     running_host::ensure_source_agrees(&host, &current, args.override_source)?;

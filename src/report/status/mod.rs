@@ -20,6 +20,7 @@ use crate::core::history::history_log::HistoryLog;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
 use crate::core::state::record::GenerationRecord;
+use crate::core::values::image::redact_credentials;
 
 /// Value of the member `schema`.
 const SCHEMA: u32 = 1;
@@ -109,10 +110,13 @@ impl StatusDocument {
         Self { deployments, ..Self::of_tree(agent, None) }
     }
 
-    /// Return the document as everybody may read it: without output of check programs, which can contain secrets.
+    /// Return the document as everybody may read it: without output of check programs and credentials of registries.
     #[must_use]
     pub fn published(mut self, now: Timestamp) -> Self {
         self.leave_out_contents();
+        for image in self.deployments.iter_mut().filter_map(|item| item.image.as_mut()) {
+            *image = redact_credentials(image);
+        }
         self.boot_check_seconds_left = None;
         self.published = Some(now);
         self
@@ -133,5 +137,31 @@ impl StatusDocument {
             self.condition = Some(ConditionItem::of(&self, &HistoryLog::default()));
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::StatusDocument;
+
+    #[test]
+    fn published_status_has_no_outputs_and_no_credentials() {
+        // Without the members that may be missing: an earlier release wrote it.
+        let document: StatusDocument = serde_json::from_value(json!({
+            "schema": 1, "daemonRunning": false, "unreadable": [], "space": [],
+            "agent": {"version": "0.1.0", "path": "/usr/bin/flameholder"},
+            "bootCheck": {"generation": null, "phase": "unhealthy", "findings": [
+                {"check": "check 10-app", "ok": false, "detail": "failed with exit code 1", "output": "secret"}]},
+            "deployments": [{"next": true, "booted": true, "staged": false, "locked": false, "rollback": false,
+                "pinned": false, "stateroot": "os", "commit": "0".repeat(64), "serial": 0, "kernelArguments": [],
+                "image": "ostree-unverified-image:docker://user:secret@registry.example/os:1"}],
+        }))
+        .unwrap();
+        let published = document.published(jiff::Timestamp::UNIX_EPOCH);
+        let text = serde_json::to_string(&published).unwrap();
+        assert!(text.contains("failed with exit code 1") && text.contains("registry.example/os:1"), "{text}");
+        assert!(!text.contains("secret"), "{text}");
     }
 }
