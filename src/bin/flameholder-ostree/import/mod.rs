@@ -1,5 +1,7 @@
 //! Import of a container image as a commit into the sysroot's repository.
 
+mod unverified_layers;
+
 use std::process::Command;
 
 use flameholder::core::plan::FetchSize;
@@ -13,6 +15,7 @@ use ostree_ext::containers_image_proxy::ImageProxyConfig;
 use ostree_ext::ostree;
 use tokio::sync::{mpsc, watch};
 
+use self::unverified_layers::UnverifiedLayers;
 use crate::error_classes::{failure, pull_failure};
 use crate::read_ahead::ReadAhead;
 use crate::signature_policy::SignaturePolicy;
@@ -30,10 +33,7 @@ pub(crate) async fn import(
     progress: impl FnMut(PullProgress),
 ) -> Result<ImportedCommit, OsError> {
     let failed = |error| pull_failure(image, &error);
-    if !policy.governs(image)
-        && let Some(digest) = image.digest()
-        && let Some(state) = find_digest(repo, digest).map_err(failed)?
-    {
+    if let Some(state) = find_pinned(repo, policy, image).map_err(failed)? {
         return Ok(describe(&state, &Amount::default()));
     }
     let config = policy.configure(image).await?;
@@ -48,11 +48,7 @@ pub(crate) async fn measure(
     image: &ImageRef,
 ) -> Result<FetchSize, OsError> {
     let failed = |error| pull_failure(image, &error);
-    let is_imported = |digest| find_digest(repo, digest).map(|found| found.is_some());
-    if !policy.governs(image)
-        && let Some(digest) = image.digest()
-        && is_imported(digest).map_err(failed)?
-    {
+    if find_pinned(repo, policy, image).map_err(failed)?.is_some() {
         return Ok(FetchSize { layers: 0, bytes: 0 });
     }
     let config = policy.configure(image).await?;
@@ -91,6 +87,7 @@ async fn import_image(
     mut progress: impl FnMut(PullProgress),
 ) -> anyhow::Result<ImportedCommit> {
     progress(Amount::default().progress(PullPhase::Manifest));
+    unverified_layers::discard(repo)?;
     let mut ahead = match image.transport() {
         ImageTransport::Registry => ReadAhead::insert(&mut config, repo)?,
         // Local: a disk reads one layer as fast as several.
@@ -105,8 +102,25 @@ async fn import_image(
     if let Some(ahead) = &mut ahead {
         ahead.begin(&prepared)?;
     }
-    let state = fetch(importer, prepared, ahead, amount.clone(), &mut progress).await?;
-    Ok(describe(&state, &amount))
+    let mut unverified = UnverifiedLayers::record(repo, &prepared)?;
+    match fetch(importer, prepared, ahead, &mut unverified, amount.clone(), &mut progress).await {
+        Ok(state) => unverified.end().map(|()| describe(&state, &amount)),
+        Err(error) => {
+            // The next import tries again.
+            let _ = unverified_layers::discard(repo).inspect_err(|error| eprintln!("{error:#}"));
+            Err(error)
+        }
+    }
+}
+
+/// Find an image that its reference pins by digest and that needs no signature.
+fn find_pinned(
+    repo: &ostree::Repo,
+    policy: &SignaturePolicy,
+    image: &ImageRef,
+) -> anyhow::Result<Option<Box<LayeredImageState>>> {
+    let digest = image.digest().filter(|_| !policy.governs(image));
+    digest.map_or(Ok(None), |digest| find_digest(repo, digest))
 }
 
 /// Find an image with this manifest, under any reference.
@@ -147,6 +161,7 @@ async fn fetch(
     mut importer: ImageImporter,
     prepared: Box<PreparedImport>,
     mut ahead: Option<ReadAhead>,
+    unverified: &mut UnverifiedLayers<'_>,
     mut amount: Amount,
     progress: &mut impl FnMut(PullProgress),
 ) -> anyhow::Result<Box<LayeredImageState>> {
@@ -168,7 +183,10 @@ async fn fetch(
             // Progress first, so that every step is reported before the end.
             biased;
             Some(step) = next_step(&mut layers, &mut bytes) => {
-                if let Some(news) = amount.advance(step) {
+                if let Step::LayerDone { digest, .. } = &step {
+                    unverified.keep(digest)?;
+                }
+                if let Some(news) = amount.advance(&step) {
                     progress(news);
                 }
                 unpacked.raise_to(amount.received);
@@ -181,11 +199,17 @@ async fn fetch(
     }
 }
 
-#[derive(Clone, Copy)]
 enum Step {
     LayerStarted,
-    LayerDone { size: u64 },
-    Bytes { fetched: u64, size: u64 },
+    /// Stored and verified.
+    LayerDone {
+        digest: String,
+        size: u64,
+    },
+    Bytes {
+        fetched: u64,
+        size: u64,
+    },
 }
 
 /// Wait for the next step; `None` after the importer dropped its channels, shortly before it returns.
@@ -204,7 +228,7 @@ async fn next_step(
         Some(layer) = layers.recv() => Some(match layer {
             ImportProgress::OstreeChunkStarted(_) | ImportProgress::DerivedLayerStarted(_) => Step::LayerStarted,
             ImportProgress::OstreeChunkCompleted(layer) | ImportProgress::DerivedLayerCompleted(layer) => {
-                Step::LayerDone { size: layer.size() }
+                Step::LayerDone { digest: layer.digest().to_string(), size: layer.size() }
             }
         }),
         else => None,
@@ -236,10 +260,10 @@ impl Amount {
     }
 
     /// Count a step; returns the progress if it is worth a report.
-    fn advance(&mut self, step: Step) -> Option<PullProgress> {
-        match step {
+    fn advance(&mut self, step: &Step) -> Option<PullProgress> {
+        match *step {
             Step::LayerStarted => Some(self.progress(PullPhase::Layers)),
-            Step::LayerDone { size } => {
+            Step::LayerDone { size, .. } => {
                 self.layers_done += 1;
                 self.complete += size;
                 self.received = self.complete;
