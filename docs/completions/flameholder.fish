@@ -37,7 +37,7 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "status" -d 
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "verify" -d 'Compare the disk with the record of the applied generation; repair drift'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "unstage" -d 'Discard the staged deployment, so that a reboot starts the running one again'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "rollback" -d 'Go back to the previous generation'
-complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "retry" -d 'Release the blocked target, so that it may be applied again'
+complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "retry" -d 'Release the blocked target, which `status` names, so that it may be applied again'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "recover" -d 'Undo or complete an interrupted change; safe at any time'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "history" -d 'List what happened to this host and why: generations, updates, rollbacks, repairs'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "etc-diff" -d 'Show the changes of /etc that an update keeps, takes from the image, loses or refuses'
@@ -54,18 +54,18 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "firstboot" 
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "work" -d 'For the daemon: do one job on the host, read from standard input'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "introduce" -d 'In a pod: lend the token of the pod\'s service account to the daemon on the host'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l current -d 'The current config, compared instead of the one that was applied last' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l desired -d 'The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a server, such as `https://HOST:22623/config/worker`' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-image -d 'Take this OS image instead of the one that the config names' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
+native\t'Accept these, and also directories, links and appended contents'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l server-ca -d 'Check the server of a URL with the CAs of this file (PEM), instead of those of the system' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l server-pin -d 'Also demand that the server has this public key, spelled `sha256//BASE64`; may be repeated' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l client-certificate -d 'Identify to the server with this certificate (PEM)' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l client-key -d 'Private key of that certificate (PEM), readable by its owner only' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l token-file -d 'Send the server the bearer token in this file, which is read for each request; with the source `kube`, identify with it in place of the user of --kubeconfig' -r -F
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-image -d 'Plan with this OS image instead of the one that the config names' -r
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
-native\t'Accept these, and also directories, links and appended contents'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l current -d 'The current config, compared instead of the one that was applied last' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-backend -d 'Program that changes OS image and packages of the running host; default: as the settings say, else `auto`' -r -f -a "auto\t'rpm-ostreed if the host has it, else libostree'
 libostree\t'libostree alone: layered packages and overrides stay as they are'
 rpm-ostree\t'rpm-ostreed for image, packages and overrides; libostree for the rest'"
@@ -87,23 +87,23 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l fetch-s
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l desired -d 'The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a server, such as `https://HOST:22623/config/worker`' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l os-image -d 'Take this OS image instead of the one that the config names' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
+native\t'Accept these, and also directories, links and appended contents'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l server-ca -d 'Check the server of a URL with the CAs of this file (PEM), instead of those of the system' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l server-pin -d 'Also demand that the server has this public key, spelled `sha256//BASE64`; may be repeated' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l client-certificate -d 'Identify to the server with this certificate (PEM)' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l client-key -d 'Private key of that certificate (PEM), readable by its owner only' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l token-file -d 'Send the server the bearer token in this file, which is read for each request; with the source `kube`, identify with it in place of the user of --kubeconfig' -r -F
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l os-image -d 'Deploy this OS image instead of the one that the config names' -r
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
-native\t'Accept these, and also directories, links and appended contents'"
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l os-backend -d 'Program that changes OS image and packages of the running host; default: as the settings say, else `auto`' -r -f -a "auto\t'rpm-ostreed if the host has it, else libostree'
 libostree\t'libostree alone: layered packages and overrides stay as they are'
 rpm-ostree\t'rpm-ostreed for image, packages and overrides; libostree for the rest'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l reboot -d 'Reboot the running host into the staged deployment; without effect on a tree or on a sysroot that is not booted' -r -f -a "never\t'Never: any later reboot switches to the staged deployment'
-auto\t'If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails'
-insist\t'If the plan requires it; inhibitor locks are overruled after that time'"
+auto\t'If the change needs it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails'
+insist\t'If the change needs it; inhibitor locks are overruled after that time'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
 json\t'JSON'
@@ -121,7 +121,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l sysro
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
 json\t'JSON'
 yaml\t'YAML'"
-complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l wait -d 'Wait until the state is this one, such as `Done`; exit with 1 if it is or becomes Blocked instead' -r -f -a "Observing\t''
+complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l wait -d 'Wait until the state is this one, such as `Done` (see flameholder-phases(7)); exit with 1 if it is or becomes Blocked instead' -r -f -a "Observing\t''
 Idle\t''
 Fetching\t''
 Preparing\t''
@@ -183,8 +183,8 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s v -l
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l reboot -d 'Reboot the running host into the staged deployment; without effect on a tree or on a sysroot that is not booted' -r -f -a "never\t'Never: any later reboot switches to the staged deployment'
-auto\t'If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails'
-insist\t'If the plan requires it; inhibitor locks are overruled after that time'"
+auto\t'If the change needs it; inhibitor locks are waited for, and after ten minutes (setting `reboot.inhibitor-timeout`) the command fails'
+insist\t'If the change needs it; inhibitor locks are overruled after that time'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
 json\t'JSON'
@@ -378,7 +378,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "verify" -d 'Compare the disk with the record of the applied generation; repair drift'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "unstage" -d 'Discard the staged deployment, so that a reboot starts the running one again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "rollback" -d 'Go back to the previous generation'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "retry" -d 'Release the blocked target, so that it may be applied again'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "retry" -d 'Release the blocked target, which `status` names, so that it may be applied again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "recover" -d 'Undo or complete an interrupted change; safe at any time'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "history" -d 'List what happened to this host and why: generations, updates, rollbacks, repairs'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "etc-diff" -d 'Show the changes of /etc that an update keeps, takes from the image, loses or refuses'

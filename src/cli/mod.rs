@@ -1,6 +1,7 @@
 //! The command line: arguments, dispatch, exit codes. A verb's body is a call to the floors below.
 
 mod change;
+mod desired_args;
 mod error;
 mod host_status;
 mod image_agent;
@@ -59,7 +60,7 @@ enum Command {
     Unstage(change::unstage::UnstageArgs),
     /// Go back to the previous generation
     Rollback(change::rollback::RollbackArgs),
-    /// Release the blocked target, so that it may be applied again
+    /// Release the blocked target, which `status` names, so that it may be applied again
     Retry(change::ChangeArgs),
     /// Undo or complete an interrupted change; safe at any time
     Recover(change::recover::RecoverArgs),
@@ -117,13 +118,18 @@ pub(crate) struct TargetArgs {
 }
 
 impl TargetArgs {
-    /// Option that names the target to another command, behind a space; empty for the running host.
+    /// Spell the option that names the target to another command, behind a space; empty for the running host.
     fn as_option(&self) -> String {
-        match (&self.root, &self.sysroot) {
-            (Some(root), _) => format!(" --root {}", root.display()),
-            (None, Some(sysroot)) => format!(" --sysroot {}", sysroot.display()),
-            (None, None) => String::new(),
-        }
+        let words = self.as_options();
+        let quoted = shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default();
+        if quoted.is_empty() { quoted } else { format!(" {quoted}") }
+    }
+
+    /// Return the option that names the target to another command; none for the running host.
+    fn as_options(&self) -> Vec<String> {
+        let named = [("--root", &self.root), ("--sysroot", &self.sysroot)];
+        let given = named.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
+        given.flat_map(|(option, path)| [option.to_owned(), path.display().to_string()]).collect()
     }
 }
 

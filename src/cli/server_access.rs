@@ -34,6 +34,21 @@ pub(crate) struct ServerAccessArgs {
 }
 
 impl ServerAccessArgs {
+    /// Return the options that give another command the same access.
+    pub(crate) fn as_options(&self) -> impl Iterator<Item = String> {
+        let files = [
+            ("--server-ca", &self.server_ca),
+            ("--client-certificate", &self.client_certificate),
+            ("--client-key", &self.client_key),
+            ("--token-file", &self.token_file),
+        ];
+        let files = files
+            .into_iter()
+            .filter_map(|(option, file)| Some((option, file.as_ref()?.display().to_string())));
+        let pins = self.server_pin.iter().map(|pin| ("--server-pin", pin.to_string()));
+        files.chain(pins).flat_map(|(option, value)| [option.to_owned(), value])
+    }
+
     /// Take options that are not given from the settings.
     pub(crate) fn or(&self, settings: ServerAccess) -> ServerAccess {
         let given = ServerAccess {

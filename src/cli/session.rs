@@ -23,8 +23,8 @@ pub(crate) fn running_host_if_any() -> Result<Option<RunningHost>, CliError> {
 /// Open the running host; fail with wrong usage on a host that was not booted through OSTree.
 pub(crate) fn running_host() -> Result<RunningHost, CliError> {
     running_host_if_any()?.ok_or_else(|| {
-        let none =
-            "this host was not booted through OSTree; name a tree or a sysroot with --root DIR or --sysroot DIR";
+        let none = "this host was not booted through OSTree; commands with the options --root DIR or --sysroot DIR \
+            work on a tree or a sysroot instead";
         CliError::Usage(backend::unsupported_reason().unwrap_or_else(|| none.to_owned()))
     })
 }

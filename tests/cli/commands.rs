@@ -165,3 +165,23 @@ fn reader_that_has_seen_enough_is_no_error() {
     let output = command.arg("version").stdout(writer).output().unwrap();
     assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(0), &b""[..]), "{output:?}");
 }
+
+#[test]
+fn plan_ends_with_the_command_that_applies_it() {
+    let (tree, folder) = (Tree::new(), tempfile::tempdir().unwrap());
+    let path = folder.path().join("a config.json");
+    fs::write(&path, with_files("rendered-worker-one", &[file("/etc/a", "a")]).to_string()).unwrap();
+    let (root, path) = (tree.root().to_str().unwrap(), path.to_str().unwrap());
+    let options = ["--root", root, "--desired", path, "--profile", "mcd", "--server-ca", "/ca.pem"];
+    let plan = flameholder(["plan"].iter().chain(&options));
+    assert_eq!(plan.code, Some(0), "{plan:?}");
+    let (_, command) = plan.stdout.trim_end().rsplit_once(" Apply: ").expect("a command");
+    let applied = Command::new("/bin/sh")
+        .env("PATH", executables::flameholder().parent().unwrap())
+        .args(["-c", &command.replace("flameholder apply", "exec flameholder apply")])
+        .output();
+    let applied = applied.unwrap();
+    assert!(applied.status.success(), "{command}: {applied:?}");
+    assert!(command.ends_with(" --profile mcd --server-ca /ca.pem"), "{command}");
+    assert!(tree.root().join("etc/a").is_file(), "{command}");
+}

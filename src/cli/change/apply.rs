@@ -1,22 +1,23 @@
 //! `flameholder apply`: make a host, a tree or a sysroot match the desired config.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::{Args, ValueEnum};
 
 use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::change::running_host;
-use crate::cli::input::{load_configuration, open_to_change};
+use crate::cli::desired_args::DesiredArgs;
+use crate::cli::input::open_to_change;
 use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
-use crate::cli::server_access::ServerAccessArgs;
-use crate::cli::{CliError, CommandOutcome, ProfileName, TargetArgs};
+use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::drift::Drift;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::GenerationId;
+use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
 use crate::host::LockedRoot;
 use crate::os::protocol::SysrootAccess;
@@ -32,19 +33,9 @@ const LISTED: usize = 4;
 #[derive(Debug, Args)]
 pub(crate) struct ApplyArgs {
     #[command(flatten)]
-    pub(crate) place: TargetArgs,
-    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a
-    /// server, such as `https://HOST:22623/config/worker`
-    #[arg(long, value_name = "FILE|URL")]
-    desired: PathBuf,
+    desired: DesiredArgs,
     #[command(flatten)]
-    access: ServerAccessArgs,
-    /// Deploy this OS image instead of the one that the config names
-    #[arg(long, value_name = "REF", conflicts_with = "root")]
-    os_image: Option<String>,
-    /// Rules that decide which changes can be applied
-    #[arg(long, value_enum, default_value_t)]
-    profile: ProfileName,
+    pub(crate) place: TargetArgs,
     #[command(flatten)]
     os_backend: OsBackendArgs,
     #[command(flatten)]
@@ -84,10 +75,10 @@ pub(crate) enum RebootMode {
     /// Never: any later reboot switches to the staged deployment
     #[default]
     Never,
-    /// If the plan requires it; inhibitor locks are waited for, and after ten minutes (setting
+    /// If the change needs it; inhibitor locks are waited for, and after ten minutes (setting
     /// `reboot.inhibitor-timeout`) the command fails
     Auto,
-    /// If the plan requires it; inhibitor locks are overruled after that time
+    /// If the change needs it; inhibitor locks are overruled after that time
     Insist,
 }
 
@@ -96,7 +87,7 @@ pub(crate) enum RebootMode {
 pub(crate) struct UpdateRequest<'a> {
     pub(crate) desired: &'a DecodedConfig,
     /// OS image in place of the one that the config names.
-    pub(crate) image: Option<&'a str>,
+    pub(crate) image: Option<&'a ImageRef>,
     pub(crate) profile: Profile,
     pub(crate) os_backend: OsBackendArgs,
     pub(crate) wait: LockWaitArgs,
@@ -104,7 +95,8 @@ pub(crate) struct UpdateRequest<'a> {
 
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
-    let desired = load_configuration(&args.desired, &args.access)?;
+    let desired = args.desired.load()?;
+    let image = args.desired.image()?;
     let report = ChangeReport::begin("apply", args.change);
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => apply_to_tree(root, &desired, args, report),
@@ -112,8 +104,8 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
         (None, None) => {
             let request = UpdateRequest {
                 desired: &desired,
-                image: args.os_image.as_deref(),
-                profile: args.profile.into(),
+                image: image.as_ref(),
+                profile: args.desired.profile(),
                 os_backend: args.os_backend,
                 wait: args.change.wait,
             };
@@ -131,7 +123,7 @@ fn apply_to_tree(
     let root = open_to_change(path)?;
     let locked = args.change.wait.wait_for(|| LockedRoot::lock(&root))?;
     report.start_clock();
-    let applied = plain_tree::apply(&locked, desired, args.profile.into())?;
+    let applied = plain_tree::apply(&locked, desired, args.desired.profile())?;
     let plan = &applied.plan;
     let result = if applied.changed { ChangeResult::Applied } else { ChangeResult::Unchanged };
     report.resulted(result, &desired.object.name, &applied.generation);
@@ -149,7 +141,7 @@ fn apply_to_sysroot(
     args: &ApplyArgs,
     mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
-    let image = args.os_image.as_deref().map(str::parse).transpose()?;
+    let image = args.desired.image()?;
     let worker = WorkerProgram::locate()?;
     let mut session =
         args.change.wait.wait_for(|| WorkerSession::open(&worker, sysroot, SysrootAccess::Write))?;
@@ -159,7 +151,7 @@ fn apply_to_sysroot(
         desired,
         image: image.as_ref(),
         purpose: UpdatePurpose::Update,
-        profile: args.profile.into(),
+        profile: args.desired.profile(),
         policy: &DisruptionPolicy::default(),
     };
     let mut progress = ProgressDisplay::start("plan");

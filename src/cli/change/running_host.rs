@@ -38,7 +38,6 @@ pub(crate) fn apply(
     mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
     let UpdateRequest { desired, image, profile, os_backend, wait } = request;
-    let image = image.map(str::parse).transpose()?;
     let host = running_host()?;
     let mut open = os_backend.opener(&settings_or_default(&host.root));
     let (mut session, locked) = wait.stage_on(&host, &mut open)?;
@@ -47,7 +46,7 @@ pub(crate) fn apply(
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(&host),
         desired,
-        image: image.as_ref(),
+        image,
         purpose: UpdatePurpose::Update,
         profile,
         policy: &DisruptionPolicy::default(),

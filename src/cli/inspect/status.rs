@@ -31,7 +31,8 @@ pub(crate) struct StatusArgs {
     /// Exit with 0 if the host is as desired, with 1 if it does not get there by itself, and with 75 in between
     #[arg(long, conflicts_with_all = ["root", "sysroot", "watch"])]
     exit_code: bool,
-    /// Wait until the state is this one, such as `Done`; exit with 1 if it is or becomes Blocked instead
+    /// Wait until the state is this one, such as `Done` (see flameholder-phases(7)); exit with 1 if it is or becomes Blocked
+    /// instead
     #[arg(
         long,
         value_name = "STATE",

@@ -83,14 +83,23 @@ const CHANGE: [CommandPage; 5] = [
         "unstage",
         &[("flameholder unstage", "keep the next reboot from switching to the staged deployment")],
     ),
-    page("rollback", &[("flameholder rollback --reboot auto", "go back to the previous generation now")]),
+    page(
+        "rollback",
+        &[
+            ("flameholder rollback --reboot auto", "go back to the previous generation now"),
+            ("flameholder rollback", "go back with the next reboot"),
+        ],
+    ),
     page(
         "retry",
         &[("flameholder retry", "try a config again whose boot check failed, after its cause was mended")],
     ),
     page(
         "recover",
-        &[("flameholder recover --root tree", "undo a change of a directory tree that was interrupted")],
+        &[
+            ("flameholder recover", "do now what is done at each boot, after a command was killed"),
+            ("flameholder recover --root tree", "undo a change of a directory tree that was interrupted"),
+        ],
     ),
 ];
 
@@ -102,7 +111,13 @@ const FOLLOW: [CommandPage; 3] = [
             ("flameholder daemon --source dir:/etc/desired", "follow a directory of MachineConfigs"),
         ],
     ),
-    page("adopt", &[("flameholder adopt", "take this node over; nothing on it changes")]),
+    page(
+        "adopt",
+        &[
+            ("flameholder adopt", "take this node over; nothing on it changes, and no daemon is started"),
+            ("flameholder adopt --source kube", "take it over, and follow the cluster from now on"),
+        ],
+    ),
     page("release", &[("flameholder release", "give this node back before the agent is removed")]),
 ];
 
@@ -116,10 +131,13 @@ const PREPARE: [CommandPage; 3] = [
             ),
             ("flameholder render --check *.yaml", "check MachineConfigs before they are committed"),
         ],
-    ),
+    )
+    .never_exiting(&[75]),
     page(
         "schema",
         &[("flameholder schema plan > plan.json", "save the schema of what `plan -o json` prints")],
-    ),
-    page("version", &[("flameholder version -o json", "record the versions of agent, worker and libostree")]),
+    )
+    .never_exiting(&[75, 78]),
+    page("version", &[("flameholder version -o json", "record the versions of agent, worker and libostree")])
+        .never_exiting(&[75, 78]),
 ];

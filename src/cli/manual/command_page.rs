@@ -8,6 +8,8 @@ pub struct CommandPage {
     pub examples: &'static [(&'static str, &'static str)],
     /// Exit codes that mean something else than in other commands.
     exit_status: &'static [(u8, &'static str)],
+    /// Exit codes that the command never has.
+    never: &'static [u8],
 }
 
 /// Commands that belong together.
@@ -31,7 +33,7 @@ pub(crate) const fn page(
     name: &'static str,
     examples: &'static [(&'static str, &'static str)],
 ) -> CommandPage {
-    CommandPage { name, examples, exit_status: &[] }
+    CommandPage { name, examples, exit_status: &[], never: &[] }
 }
 
 impl CommandPage {
@@ -40,10 +42,17 @@ impl CommandPage {
         Self { exit_status, ..self }
     }
 
+    /// Take away exit codes that the command never has.
+    pub(crate) const fn never_exiting(self, never: &'static [u8]) -> Self {
+        Self { never, ..self }
+    }
+
     /// Return the exit codes with their meanings, in order.
     #[must_use]
     pub fn exit_status(&self) -> Vec<(u8, &'static str)> {
-        let is_common = |(code, _): &&(u8, &str)| self.exit_status.iter().all(|(own, _)| own != code);
+        let is_common = |(code, _): &&(u8, &str)| {
+            !self.never.contains(code) && self.exit_status.iter().all(|(own, _)| own != code)
+        };
         let mut codes: Vec<_> =
             EXIT_STATUS.iter().filter(is_common).chain(self.exit_status).copied().collect();
         codes.sort_unstable();
@@ -56,10 +65,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn code_of_a_page_replaces_the_common_one() {
-        let page = page("try", &[]).exiting(&[(2, "differs"), (0, "equal")]);
+    fn code_of_a_page_replaces_the_common_one_or_takes_it_away() {
+        let page = page("try", &[]).exiting(&[(2, "differs"), (0, "equal")]).never_exiting(&[75]);
         let codes = page.exit_status();
-        assert_eq!(codes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [0, 1, 2, 64, 75, 78]);
+        assert_eq!(codes.iter().map(|(code, _)| *code).collect::<Vec<_>>(), [0, 1, 2, 64, 78]);
         assert_eq!(codes[0].1, "equal");
     }
 }

@@ -1,5 +1,7 @@
 //! Pages of the commands, in section 8: of those that operators call, and one for all that systemd calls.
 
+use std::path::Path;
+
 use anyhow::{Context, Result};
 use clap::{Arg, Command};
 use clap_mangen::Man;
@@ -7,6 +9,7 @@ use flameholder::cli::{CommandPage, GROUPS, command_line};
 use roff::Roff;
 
 use crate::GeneratedFile;
+use crate::introduction::introduce;
 use crate::page::{file, heading, item, see_also, verbatim, version};
 
 const SECTION: &str = "8";
@@ -39,10 +42,10 @@ const FILES: [(&str, &str); 7] = [
 ];
 
 /// Generate all pages.
-pub(crate) fn all() -> Result<Vec<GeneratedFile>> {
+pub(crate) fn all(repository: &Path) -> Result<Vec<GeneratedFile>> {
     let mut root = command_line();
     root.build();
-    let mut files = vec![overview(&root)?];
+    let mut files = vec![overview(&root, repository)?];
     for page in GROUPS.iter().flat_map(|group| group.pages) {
         let command =
             root.find_subcommand(page.name).with_context(|| format!("the command {}", page.name))?;
@@ -88,13 +91,14 @@ fn begin(command: &Command, name: &str) -> Result<String> {
 }
 
 /// The page that lists all commands.
-fn overview(root: &Command) -> Result<GeneratedFile> {
+fn overview(root: &Command, repository: &Path) -> Result<GeneratedFile> {
     let mut text = begin(root, "flameholder")?;
     let mut more = Roff::new();
     let about = |name: &str| -> String {
         let command = root.find_subcommand(name);
         command.and_then(Command::get_about).map(ToString::to_string).unwrap_or_default()
     };
+    introduce(&mut more, repository)?;
     heading(&mut more, "COMMANDS");
     for group in &GROUPS {
         more.control("SS", [group.heading]);

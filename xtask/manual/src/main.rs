@@ -3,6 +3,7 @@
 
 mod command_pages;
 mod completions;
+mod introduction;
 mod page;
 mod phases_page;
 mod settings_page;
@@ -33,7 +34,7 @@ fn main() -> Result<ExitCode> {
     let options = ManualOptions::parse();
     let repository =
         Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).context("the repository's root")?;
-    let mut files = command_pages::all()?;
+    let mut files = command_pages::all(repository)?;
     files.push(phases_page::page());
     files.push(settings_page::page(repository)?);
     files.extend(completions::all()?);

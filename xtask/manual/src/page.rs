@@ -36,6 +36,12 @@ pub(crate) fn item(page: &mut Roff, term: &str, text: &str) {
     page.text(marked(text));
 }
 
+/// Add a paragraph to the meaning of a term.
+pub(crate) fn continued(page: &mut Roff, text: &str) {
+    page.control("IP", []);
+    page.text(marked(text));
+}
+
 /// Add a paragraph; text between backquotes is set apart.
 pub(crate) fn paragraph(page: &mut Roff, text: &str) {
     page.control("PP", []);
@@ -45,11 +51,13 @@ pub(crate) fn paragraph(page: &mut Roff, text: &str) {
 /// Add lines as they are.
 pub(crate) fn verbatim(page: &mut Roff, lines: &str) {
     page.control("PP", []);
+    page.control("RS", ["4"]);
     page.control("EX", []);
     for line in lines.lines() {
         page.text([roman(line)]);
     }
     page.control("EE", []);
+    page.control("RE", []);
 }
 
 /// Add the section of related pages.

@@ -4,7 +4,7 @@ use flameholder::core::daemon::message_catalog::{self, MessageExplanation};
 use roff::Roff;
 
 use crate::GeneratedFile;
-use crate::page::{begin, file, heading, item, paragraph, see_also};
+use crate::page::{begin, continued, file, heading, item, paragraph, see_also};
 
 const NAME: &str = "flameholder-phases";
 const SECTION: &str = "7";
@@ -16,7 +16,8 @@ pub(crate) fn page() -> GeneratedFile {
         &mut page,
         "The daemon is in one phase at a time. `flameholder status`, the metric `flameholder_phase` and the journal field \
         `FLAMEHOLDER_PHASE` name it. Each entry of the journal has a message ID, by which `journalctl MESSAGE_ID=ID` finds all \
-        of its kind, and `journalctl --catalog` explains it.",
+        of its kind, and `journalctl --catalog` explains it. Words such as `FLAMEHOLDER_REASON` below stand for fields of the \
+        entry, which `journalctl -o verbose` shows.",
     );
     heading(&mut page, "PHASES");
     explain(&mut page, &message_catalog::phases());
@@ -37,11 +38,16 @@ pub(crate) fn page() -> GeneratedFile {
 
 fn explain(page: &mut Roff, explanations: &[(&str, &MessageExplanation)]) {
     for (id, explanation) in explanations {
-        item(
-            page,
-            explanation.about,
-            &format!("{}. {}", explanation.subject, explanation.text.replace('\n', " ")),
-        );
-        paragraph(page, &format!("Message ID `{id}`."));
+        let text = explanation.text.replace('\n', " ");
+        item(page, explanation.about, &fields_marked(&format!("{}. {text}", explanation.subject)));
+        continued(page, &format!("Message ID `{id}`."));
     }
+}
+
+/// Mark fields of an entry, for which the catalog has `@FIELD@`.
+fn fields_marked(text: &str) -> String {
+    text.split('@')
+        .enumerate()
+        .map(|(index, part)| if index % 2 == 1 { format!("`{part}`") } else { part.to_owned() })
+        .collect()
 }

@@ -8,20 +8,19 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueHint};
 
-use crate::cli::input::{load_applied_configuration, load_configuration, load_document};
+use crate::cli::desired_args::DesiredArgs;
+use crate::cli::input::{load_applied_configuration, load_document};
 use crate::cli::inspect::contents::ContentArgs;
 use crate::cli::inspect::plan::plan_explanation::PathExplanation;
 use crate::cli::inspect::plan::plan_text::{PlanAudience, PlanDetail};
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::print_styled;
-use crate::cli::server_access::ServerAccessArgs;
-use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, ProfileName, TargetArgs, session};
+use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, TargetArgs, session};
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::values::causes::chain;
-use crate::core::values::image::redact_credentials;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::PathState;
@@ -41,22 +40,12 @@ use crate::transaction::update::{offline_sysroot, plain_tree};
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
     #[command(flatten)]
+    desired: DesiredArgs,
+    #[command(flatten)]
     pub(crate) place: TargetArgs,
     /// The current config, compared instead of the one that was applied last
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     current: Option<PathBuf>,
-    /// The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a
-    /// server, such as `https://HOST:22623/config/worker`
-    #[arg(long, value_name = "FILE|URL")]
-    desired: PathBuf,
-    #[command(flatten)]
-    access: ServerAccessArgs,
-    /// Plan with this OS image instead of the one that the config names
-    #[arg(long, value_name = "REF", conflicts_with = "root")]
-    os_image: Option<String>,
-    /// Rules that decide which changes can be applied
-    #[arg(long, value_enum, default_value_t)]
-    profile: ProfileName,
     #[command(flatten)]
     os_backend: OsBackendArgs,
     /// Take the node disruption policy from this MachineConfiguration
@@ -105,21 +94,17 @@ impl PlanArgs {
     /// Return the command that applies the plan; `None` where it would read another document or compare with another
     /// config.
     fn apply_command(&self) -> Option<String> {
-        let is_other = self.desired == Path::new("-") || self.current.is_some();
-        let image = self
-            .os_image
-            .as_ref()
-            .map(|image| format!(" --os-image {}", redact_credentials(image)))
-            .unwrap_or_default();
-        let profile = if self.profile == ProfileName::Mcd { " --profile mcd" } else { "" };
-        let (target, desired) = (self.place.as_option(), self.desired.display());
-        (!is_other).then(|| format!("flameholder apply{target} --desired {desired}{image}{profile}"))
+        let options = self.desired.as_options().filter(|_| self.current.is_none())?;
+        let words = ["flameholder", "apply"].map(str::to_owned).into_iter();
+        let words: Vec<_> =
+            words.chain(self.place.as_options()).chain(options).chain(self.os_backend.arguments()).collect();
+        shlex::try_join(words.iter().map(String::as_str)).ok()
     }
 }
 
 pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     let detail = args.detail()?;
-    let desired = load_configuration(&args.desired, &args.access)?;
+    let desired = args.desired.load()?;
     let asked = args.current.as_deref().map(load_applied_configuration).transpose()?;
     let policy = load_policy(args)?;
     let (mut plan, current) = match (&args.place.root, &args.place.sysroot) {
@@ -198,7 +183,7 @@ fn on_tree(
     let current = CurrentState::load(&root).map_err(TransactionError::from)?;
     let before = asked.or(current.configuration);
     let host = before.as_ref().map(|configuration| &configuration.host);
-    let plan = plain_tree::plan(&root, host, &desired.host, args.profile.into())?;
+    let plan = plain_tree::plan(&root, host, &desired.host, args.desired.profile())?;
     Ok((plan, before))
 }
 
@@ -216,8 +201,8 @@ fn on_running(
             return Err(CliError::Usage(reason.to_owned()));
         }
         let before = asked.as_ref().map(|configuration| &configuration.host);
-        let plan = Plan::between(before, &desired.host, args.profile.into())
-            .map_err(|source| CliError::Refused { file: args.desired.display().to_string(), source })?;
+        let plan = Plan::between(before, &desired.host, args.desired.profile())
+            .map_err(|source| CliError::Refused { file: args.desired.shown(), source })?;
         return Ok((plan, asked));
     };
     let settings = settings_or_default(&host.root);
@@ -246,13 +231,13 @@ fn on_deployments(
     desired: &DecodedConfig,
     args: &PlanArgs,
 ) -> Result<(Plan, Option<DecodedConfig>), CliError> {
-    let image = args.os_image.as_deref().map(str::parse).transpose()?;
+    let image = args.desired.image()?;
     let target = UpdateTarget {
         sysroot,
         desired,
         image: image.as_ref(),
         purpose: UpdatePurpose::Update,
-        profile: args.profile.into(),
+        profile: args.desired.profile(),
         policy: &DisruptionPolicy::default(),
     };
     let PlannedUpdate { mut plan, before, image } = offline_sysroot::plan(os, target)?;
