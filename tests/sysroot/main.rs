@@ -20,6 +20,7 @@ mod history;
 mod kernel_arguments;
 mod kills;
 mod labels;
+mod live_line;
 mod mounts;
 mod refusals;
 mod unchanged;

@@ -15,9 +15,11 @@ use crate::transaction::plan::target::UpdateProgress;
 
 /// Template of the live line of a step without a known size.
 const WAITING: &str = "{spinner} {msg}";
-/// Template of the live line while image layers are downloaded.
+/// Template of the live line before the first bytes of an image, from which a rate can be told.
+const BEGINNING: &str = "{spinner} {msg} [{wide_bar}] {percent}% of {total_bytes}";
+/// Template of the live line while image layers are downloaded. A bar that takes what is left of the line keeps it to one.
 const COUNTING: &str =
-    "{spinner} {msg} [{bar:20}] {percent}% {bytes}/{total_bytes} {bytes_per_sec} eta {eta}";
+    "{spinner} {msg} [{wide_bar}] {percent}% of {total_bytes}, {bytes_per_sec}, {eta} left";
 /// Period of the spinner: a sign of life while libostree works for minutes without reporting progress.
 const BEAT: Duration = Duration::from_millis(200);
 /// Period of the lines about a fetch where there is no terminal.
@@ -89,7 +91,7 @@ impl ProgressDisplay {
         let Some(step) = &mut self.step else { return };
         step.detail = format!("{} layers, {}", fetched.layers, HumanBytes(fetched.bytes));
         if let Some(bar) = &self.bar {
-            bar.set_style(style(COUNTING));
+            bar.set_style(style(if fetched.bytes_done > 0 { COUNTING } else { BEGINNING }));
             bar.set_length(fetched.bytes);
             bar.set_position(fetched.bytes_done);
         } else if self.is_shown && step.told.elapsed() >= REPEAT {
