@@ -34,21 +34,30 @@ fn preset_enables_every_unit() {
     assert_eq!(enabled.collect::<BTreeSet<_>>(), units());
 }
 
+/// The installation itself is tested with `cargo xtask install`, which lays it out.
 #[test]
-fn containerfile_copies_and_enables_every_unit() {
-    let text = read("Containerfile");
-    for name in names("systemd").iter().filter(|name| *name != "README.md") {
-        let is_service = Path::new(name).extension().is_some_and(|extension| extension == "service");
-        let pattern = if is_service { "systemd/*.service" } else { name };
-        assert!(text.contains(pattern), "the Containerfile does not copy {name}");
+fn containerfiles_copy_the_installation_and_name_what_the_build_needs() {
+    let requirements = read("xtask/src/setup.rs");
+    let (requirements, _) = requirements.split_once("TEST_REQUIREMENTS").unwrap();
+    let packages: Vec<&str> = requirements.split('"').filter(|word| word.ends_with("-dev")).collect();
+    assert!(packages.len() > 3, "{packages:?}");
+    for path in ["Containerfile", "deploy/kubernetes/Containerfile"] {
+        let text = read(path);
+        assert!(text.contains("cargo xtask install --destdir /installation "), "{path}");
+        assert!(text.contains("\nCOPY --from=build /installation/ /\n"), "{path}");
+        for package in packages.iter().chain(&["pkg-config"]) {
+            assert!(
+                text.split_whitespace().any(|word| word == *package),
+                "{path} does not install {package}"
+            );
+        }
+        for image in text.lines().filter_map(|line| line.strip_prefix("FROM ")) {
+            assert!(image.starts_with("${"), "{path}: {image} cannot be given by digest");
+        }
     }
     for unit in units() {
-        assert!(text.contains(unit.trim_end_matches(".service")), "the Containerfile does not enable {unit}");
-    }
-    let copied = text.lines().filter_map(|line| line.strip_prefix("COPY systemd/"));
-    let sources = copied.filter_map(|line| line.split(' ').next()).filter(|source| !source.contains('*'));
-    for source in sources {
-        assert!(Path::new(REPOSITORY).join("systemd").join(source).exists(), "systemd/{source}");
+        let name = unit.trim_end_matches(".service");
+        assert!(read("Containerfile").contains(name), "the Containerfile does not enable {unit}");
     }
 }
 

@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `ignition`, `man` and `bench`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `install`, `ignition`, `man` and `bench`.
 //!
 //! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other
 //! requirements.
@@ -10,6 +10,7 @@ mod consent;
 mod demo;
 mod fuzz;
 mod ignition;
+mod install;
 mod invocation;
 mod packages;
 mod part_number;
@@ -29,6 +30,7 @@ use crate::checks::TestExtent;
 use crate::commit::TestedCommit;
 use crate::consent::InstallConsent;
 use crate::fuzz::FuzzArgs;
+use crate::install::InstallArgs;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::vm::VmCommand;
@@ -62,6 +64,9 @@ enum ProjectCommand {
     /// Build virtual machines, boot one, and run the tests that need one.
     #[command(subcommand)]
     Vm(VmCommand),
+    /// Install the release build with everything that belongs to it below a directory, from which packages and images are
+    /// made.
+    Install(InstallArgs),
     /// Print an Ignition config that installs the release build on an OS image without it.
     Ignition {
         /// The URL of the directory from which the machine downloads the two executables.
@@ -126,7 +131,10 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         return checks::print_exhaustive_report(&tree);
     }
     let consent = InstallConsent::from_environment(xtask.yes);
-    setup::ensure_installed(consent)?;
+    // An installation needs none of the requirements of the tests.
+    if !matches!(xtask.command, ProjectCommand::Install(_)) {
+        setup::ensure_installed(consent)?;
+    }
     match xtask.command {
         ProjectCommand::Setup => Ok(ExitCode::SUCCESS),
         ProjectCommand::Demo { keep, config } => {
@@ -137,6 +145,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         ProjectCommand::Test(args) => checks::run(&tree, consent, args.extent(&tree)),
         ProjectCommand::Fuzz(args) => fuzz::run(&tree, consent, &args),
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
+        ProjectCommand::Install(args) => install::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Man => {
             invocation::run(&mut tree.cargo(&["run", "--quiet", "--package", "manual"]))?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
 
 use crate::invocation;
 
@@ -16,7 +17,7 @@ pub struct ProjectTree {
 }
 
 /// The library that speaks TLS in a release build.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
 pub enum TlsLibrary {
     /// Linked in.
     #[default]

@@ -9,7 +9,8 @@ use crate::consent::InstallConsent;
 use crate::invocation;
 use crate::packages::{PackageFamily, PackageRequirement, RequirementProbe, listing};
 
-const REQUIREMENTS: &[PackageRequirement] = &[
+/// Requirements of the release build.
+const BUILD_REQUIREMENTS: &[PackageRequirement] = &[
     require(
         RequirementProbe::Program("pkg-config"),
         ["pkg-config", "pkgconf-pkg-config"],
@@ -36,6 +37,10 @@ const REQUIREMENTS: &[PackageRequirement] = &[
         "compressed image layers",
     ),
     require(RequirementProbe::Library("zlib"), ["zlib1g-dev", "zlib-devel"], "compressed image layers"),
+];
+
+/// Further requirements of the tests.
+const TEST_REQUIREMENTS: &[PackageRequirement] = &[
     require(RequirementProbe::Program("skopeo"), ["skopeo", "skopeo"], "fetches OS images"),
     require(
         RequirementProbe::Program("protoc"),
@@ -120,7 +125,15 @@ const fn require(
 /// # Errors
 /// A package is missing and may not, or cannot, be installed. The error then lists the commands to run.
 pub fn ensure_installed(consent: InstallConsent) -> Result<()> {
-    ensure_present(REQUIREMENTS, consent)
+    ensure_present(&[BUILD_REQUIREMENTS, TEST_REQUIREMENTS], consent)
+}
+
+/// Install the missing packages that the release build needs.
+///
+/// # Errors
+/// As for [`ensure_installed`].
+pub fn ensure_build_installed(consent: InstallConsent) -> Result<()> {
+    ensure_present(&[BUILD_REQUIREMENTS], consent)
 }
 
 /// Install the missing packages that virtual machines need.
@@ -128,10 +141,10 @@ pub fn ensure_installed(consent: InstallConsent) -> Result<()> {
 /// # Errors
 /// As for [`ensure_installed`].
 pub fn ensure_vm_installed(consent: InstallConsent) -> Result<()> {
-    ensure_present(VM_REQUIREMENTS, consent)
+    ensure_present(&[VM_REQUIREMENTS], consent)
 }
 
-fn ensure_present(requirements: &'static [PackageRequirement], consent: InstallConsent) -> Result<()> {
+fn ensure_present(requirements: &[&'static [PackageRequirement]], consent: InstallConsent) -> Result<()> {
     let missing = missing(requirements);
     if missing.is_empty() {
         return Ok(());
@@ -156,8 +169,8 @@ fn ensure_present(requirements: &'static [PackageRequirement], consent: InstallC
     Ok(())
 }
 
-fn missing(requirements: &'static [PackageRequirement]) -> Vec<&'static PackageRequirement> {
-    requirements.iter().filter(|requirement| !is_present(requirement.probe)).collect()
+fn missing(requirements: &[&'static [PackageRequirement]]) -> Vec<&'static PackageRequirement> {
+    requirements.iter().copied().flatten().filter(|requirement| !is_present(requirement.probe)).collect()
 }
 
 fn is_present(probe: RequirementProbe) -> bool {
