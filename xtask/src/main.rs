@@ -1,4 +1,4 @@
-//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `install`, `ignition`, `man` and `bench`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `install`, `package`, `ignition`, `man` and `bench`.
 //!
 //! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other
 //! requirements.
@@ -12,6 +12,7 @@ mod fuzz;
 mod ignition;
 mod install;
 mod invocation;
+mod package;
 mod packages;
 mod part_number;
 mod project_tree;
@@ -31,6 +32,7 @@ use crate::commit::TestedCommit;
 use crate::consent::InstallConsent;
 use crate::fuzz::FuzzArgs;
 use crate::install::InstallArgs;
+use crate::package::PackageArgs;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::vm::VmCommand;
@@ -67,6 +69,8 @@ enum ProjectCommand {
     /// Install the release build with everything that belongs to it below a directory, from which packages and images are
     /// made.
     Install(InstallArgs),
+    /// Build packages for Debian and Fedora, check sums and a bill of materials.
+    Package(PackageArgs),
     /// Print an Ignition config that installs the release build on an OS image without it.
     Ignition {
         /// The URL of the directory from which the machine downloads the two executables.
@@ -131,8 +135,8 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         return checks::print_exhaustive_report(&tree);
     }
     let consent = InstallConsent::from_environment(xtask.yes);
-    // An installation needs none of the requirements of the tests.
-    if !matches!(xtask.command, ProjectCommand::Install(_)) {
+    // Installations and packages need none of the requirements of the tests.
+    if !matches!(xtask.command, ProjectCommand::Install(_) | ProjectCommand::Package(_)) {
         setup::ensure_installed(consent)?;
     }
     match xtask.command {
@@ -146,6 +150,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         ProjectCommand::Fuzz(args) => fuzz::run(&tree, consent, &args),
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
         ProjectCommand::Install(args) => install::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
+        ProjectCommand::Package(args) => package::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Man => {
             invocation::run(&mut tree.cargo(&["run", "--quiet", "--package", "manual"]))?;

@@ -112,6 +112,23 @@ const VM_REQUIREMENTS: &[PackageRequirement] = &[
     ),
 ];
 
+/// Further requirements of packages, checked by the commands that build them.
+const PACKAGING_REQUIREMENTS: &[PackageRequirement] = &[
+    require(
+        RequirementProbe::Program("dpkg-shlibdeps"),
+        ["dpkg-dev", "dpkg-dev"],
+        "finds packages of libraries",
+    ),
+    require(RequirementProbe::Program("rpmbuild"), ["rpm", "rpm-build"], "builds packages for Fedora"),
+    require(RequirementProbe::Program("lintian"), ["lintian", "lintian"], "reads packages for Debian"),
+    require(RequirementProbe::Program("rpmlint"), ["rpmlint", "rpmlint"], "reads packages for Fedora"),
+    require(
+        RequirementProbe::Program("shellcheck"),
+        ["shellcheck", "ShellCheck"],
+        "reads scripts of packages",
+    ),
+];
+
 const fn require(
     probe: RequirementProbe,
     [debian, fedora]: [&'static str; 2],
@@ -142,6 +159,14 @@ pub fn ensure_build_installed(consent: InstallConsent) -> Result<()> {
 /// As for [`ensure_installed`].
 pub fn ensure_vm_installed(consent: InstallConsent) -> Result<()> {
     ensure_present(&[VM_REQUIREMENTS], consent)
+}
+
+/// Install the missing packages that packaging needs.
+///
+/// # Errors
+/// As for [`ensure_installed`].
+pub fn ensure_packaging_installed(consent: InstallConsent) -> Result<()> {
+    ensure_present(&[PACKAGING_REQUIREMENTS], consent)
 }
 
 fn ensure_present(requirements: &[&'static [PackageRequirement]], consent: InstallConsent) -> Result<()> {

@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{CheckOutcome, CheckRun, executable};
 use crate::testing::SCOPE;
-use crate::{demo, invocation};
+use crate::{demo, invocation, package};
 
 fn run_one(command: &mut Command) -> Result<CheckOutcome> {
     invocation::run(command).map(|()| CheckOutcome::PASSED)
@@ -52,6 +52,11 @@ pub fn release_executable(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     }
     executable::ensure_lean(&run.tree.executable("flameholder"), run.tree.tls())
         .map(|()| CheckOutcome::PASSED)
+}
+
+/// Build the packages, and check them.
+pub fn packages(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    package::check(run.tree, run.consent).map(|()| CheckOutcome::PASSED)
 }
 
 /// Run the demo, which needs root.

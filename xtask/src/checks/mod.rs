@@ -126,6 +126,7 @@ const CHECKS: &[Check] = &[
     check("documentation tests", CheckScope::Full, &[], test_checks::documentation_tests),
     check(RELEASE_BUILD, CheckScope::EachPart, &[], build_checks::release_build),
     check("executable", CheckScope::Full, &[RELEASE_BUILD], build_checks::release_executable),
+    check("packages", CheckScope::Full, &[RELEASE_BUILD], build_checks::packages),
     check("executable, killed", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::kills),
     check("executable, TLS", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::tls),
     check("executable, idle", CheckScope::Full, &[TEST_BUILD, RELEASE_BUILD], test_checks::idle),

@@ -37,6 +37,18 @@ pub struct InstallArgs {
     no_build: bool,
 }
 
+impl InstallArgs {
+    /// Install the last release build below `/usr` in this directory.
+    pub fn of_last_build(destdir: &Path) -> Self {
+        Self {
+            destdir: destdir.to_owned(),
+            prefix: "/usr".into(),
+            tls: TlsLibrary::default(),
+            no_build: true,
+        }
+    }
+}
+
 /// Build the release executables, and install everything.
 ///
 /// # Errors
@@ -79,13 +91,15 @@ fn content(tree: &ProjectTree, content: &InstalledContent) -> Result<Vec<u8>> {
     match content {
         InstalledContent::Executable(name) => read(&tree.executable(name)),
         InstalledContent::Source(path) => read(&tree.root().join(path)),
-        InstalledContent::Compressed(path) => {
-            // Without name and time, so that the same page is the same file.
-            let mut compressed = GzBuilder::new().write(Vec::new(), Compression::best());
-            compressed.write_all(&read(&tree.root().join(path))?)?;
-            Ok(compressed.finish()?)
-        }
+        InstalledContent::Compressed(path) => compressed(&read(&tree.root().join(path))?),
     }
+}
+
+/// Compress a text, without name and time: the same text gives the same file.
+pub(crate) fn compressed(text: &[u8]) -> Result<Vec<u8>> {
+    let mut compressed = GzBuilder::new().write(Vec::new(), Compression::best());
+    compressed.write_all(text)?;
+    Ok(compressed.finish()?)
 }
 
 /// Replace a file by another one. One that runs or is read stays as it is for those who have it open.
@@ -100,7 +114,7 @@ fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
 }
 
 /// Make a directory and those above it with the same mode whatever the umask is. Existing ones stay as they are.
-fn make_directories(path: &Path) -> Result<()> {
+pub(crate) fn make_directories(path: &Path) -> Result<()> {
     let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
     for directory in missing.into_iter().rev() {
         fs::create_dir(directory).with_context(|| format!("creating {}", directory.display()))?;

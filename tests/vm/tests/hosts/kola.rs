@@ -36,7 +36,8 @@ fn run_kola_script(host: &mut Host, script: &str) -> Result<()> {
             return Ok(());
         }
         host.run_ok(&format!("cat {MARK}"))?.trim().clone_into(&mut mark);
-        host.wait_for_boot(&before, REBOOT)?;
+        // Kola calls it as soon as a login is possible, while the boot check runs.
+        host.wait_for_units(&before, REBOOT)?;
     }
 }
 
