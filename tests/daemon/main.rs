@@ -10,6 +10,7 @@
 
 mod admission;
 mod agent_copies;
+mod alert_rules;
 mod cluster;
 mod config_server;
 mod deployment;

@@ -1,11 +1,11 @@
-//! Alerts that the machine-config-operator ships, on scrapes of the daemon in the states that they are for, and in
+//! Alerts that the machine-config-operator ships, and the project's own, on scrapes of the daemon in the states that they are for, and in
 //! those that they are not for.
 
 use serde_json::json;
 use testbed::booted::config::full_config;
 use testbed::control_plane::Cluster;
 use testbed::dbus::fake_logind::{Fault, Script};
-use testbed::promtool::assert_alerts;
+use testbed::promtool::{OPERATOR_RULES, OWN_RULES, assert_alerts};
 
 #[test]
 fn alerts_of_missing_configs_and_images_fire_for_these_only() {
@@ -19,30 +19,34 @@ fn alerts_of_missing_configs_and_images_fire_for_these_only() {
     cluster.render(&imageless);
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line("Done rendered-one");
-    assert_alerts(&agent.metrics(), &[]);
+    assert_alerts(&OPERATOR_RULES, &agent.metrics(), &[]);
+    assert_alerts(&OWN_RULES, &agent.metrics(), &[]);
     cluster.set_desired_config("rendered-none");
     agent.wait_for_line("BackingOff rendered-none");
     let metrics = agent.metrics();
     assert!(metrics.contains("mcd_missing_mc{mc=\"rendered-none\"} 1\n"), "{metrics}");
-    assert_alerts(&metrics, &["MissingMachineConfig"]);
+    assert_alerts(&OPERATOR_RULES, &metrics, &["MissingMachineConfig"]);
     cluster.set_desired_config("rendered-fips");
     agent.wait_for_line("BackingOff rendered-fips");
     let metrics = agent.metrics();
     assert!(metrics.contains("mcd_state{state=\"Unreconcilable\",reason=\"configuration\"}"), "{metrics}");
     assert!(metrics.contains("flameholder_attempts_total{result=\"failure\",class=\"configuration\"} 1\n"));
-    assert_alerts(&metrics, &[]);
+    assert_alerts(&OPERATOR_RULES, &metrics, &[]);
+    assert_alerts(&OWN_RULES, &metrics, &["FlameholderUnreconcilable"]);
     cluster.set_desired_config("rendered-two");
     agent.wait_for_line("BackingOff rendered-two");
     let metrics = agent.metrics();
     assert!(metrics.contains("mcd_pivot_errors_total 1\n"), "{metrics}");
-    assert_alerts(&metrics, &["MCDPivotError"]);
+    assert_alerts(&OPERATOR_RULES, &metrics, &["MCDPivotError"]);
     host.write_etc("app/a.conf", "changed");
     cluster.set_desired_config("rendered-one");
     agent.wait_for_line("Drifted rendered-one");
+    assert_alerts(&OWN_RULES, &agent.metrics(), &["FlameholderDegraded", "FlameholderDrift"]);
     host.write_etc("app/a.conf", "one");
     agent.wait_for_line("Done rendered-one");
     let metrics = agent.metrics();
-    assert_alerts(&metrics, &[]);
+    assert_alerts(&OPERATOR_RULES, &metrics, &[]);
+    assert_alerts(&OWN_RULES, &metrics, &[]);
     for series in [
         "flameholder_config_info{which=\"current\",config=\"rendered-one\"} 1\n",
         "flameholder_config_info{which=\"desired\",config=\"rendered-one\"} 1\n",
@@ -70,5 +74,6 @@ fn alert_of_failed_reboots_fires_for_a_reboot_that_logind_refuses() {
     agent.wait_for_line("BackingOff rendered-two");
     let metrics = agent.metrics();
     assert!(metrics.contains("mcd_reboots_failed_total 1\n"), "{metrics}");
-    assert_alerts(&metrics, &["MCDRebootError"]);
+    assert_alerts(&OPERATOR_RULES, &metrics, &["MCDRebootError"]);
+    assert_alerts(&OWN_RULES, &metrics, &["FlameholderDegraded", "FlameholderRebootFailed"]);
 }

@@ -66,7 +66,7 @@ fn idle_daemon_whose_metrics_are_read_wakes_up_for_the_kubelets_health_only() {
     cluster.wait_for_write("state=Done");
     assert!(!agent.metrics().contains("mcd_kubelet_state"), "a sample was taken before the first scrape");
     wait_for_failures(&agent, 1);
-    testbed::promtool::assert_alerts(&agent.metrics(), &[]);
+    testbed::promtool::assert_alerts(&testbed::promtool::OPERATOR_RULES, &agent.metrics(), &[]);
     std::thread::sleep(Duration::from_secs(5));
     let (pid, span) = (agent.pid(), Duration::from_secs(30));
     let woken = wake_ups(pid);
@@ -77,7 +77,11 @@ fn idle_daemon_whose_metrics_are_read_wakes_up_for_the_kubelets_health_only() {
     assert!(woken <= MAX_WAKE_UPS + samples * SAMPLE_WAKE_UPS, "{woken} wake-ups in {span:?}");
     // Three failures in a row are what the alert asks for.
     wait_for_failures(&agent, 3);
-    testbed::promtool::assert_alerts(&agent.metrics(), &["KubeletHealthState"]);
+    testbed::promtool::assert_alerts(
+        &testbed::promtool::OPERATOR_RULES,
+        &agent.metrics(),
+        &["KubeletHealthState"],
+    );
 }
 
 /// Wait until the metric has this value. Reading it more often does not count more failures.

@@ -33,23 +33,27 @@ const EXECUTABLES: [(&str, &str); 2] =
     [("flameholder", "bin"), ("flameholder-ostree", "libexec/flameholder")];
 
 /// Files of a folder whose names end like this, and their destinations.
-const FOLDERS: [(&str, &str, &str); 5] = [
+const FOLDERS: [(&str, &str, &str); 7] = [
     ("systemd", ".service", "lib/systemd/system"),
     ("systemd", ".preset", "lib/systemd/system-preset"),
     ("systemd", ".catalog", "lib/systemd/catalog"),
+    ("deploy/monitoring", ".json", "share/flameholder/monitoring"),
+    ("deploy/monitoring", ".yaml", "share/flameholder/monitoring"),
     ("docs/schema", ".json", "share/flameholder/schema"),
     // Where Fedora's packages put interfaces for other modules.
     ("selinux", ".if", "share/selinux/devel/include/distributed"),
 ];
 /// Single files, and their destinations.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("systemd/flameholder.tmpfiles", "lib/tmpfiles.d/flameholder.conf"),
     ("docs/completions/flameholder", "share/bash-completion/completions/flameholder"),
     ("docs/completions/_flameholder", "share/zsh/site-functions/_flameholder"),
     ("docs/completions/flameholder.fish", "share/fish/vendor_completions.d/flameholder.fish"),
     ("LICENSE-APACHE", "share/licenses/flameholder/LICENSE-APACHE"),
     ("LICENSE-MIT", "share/licenses/flameholder/LICENSE-MIT"),
+    ("CHANGELOG.md", "share/doc/flameholder/CHANGELOG.md"),
     ("README.md", "share/doc/flameholder/README.md"),
+    ("docs/usage/runbook.md", "share/doc/flameholder/runbook.md"),
     ("SECURITY.md", "share/doc/flameholder/SECURITY.md"),
 ];
 /// Folder of the units and of folders with drop-ins for units of other projects.
@@ -131,7 +135,7 @@ mod tests {
                 InstalledContent::Executable(_) => None,
             })
             .collect();
-        for folder in [UNITS, PAGES, "docs/schema", "docs/completions"] {
+        for folder in [UNITS, PAGES, "deploy/monitoring", "docs/schema", "docs/completions"] {
             for name in names(&repository(), folder).unwrap() {
                 let path = Path::new(folder).join(&name);
                 let is_installed = from.iter().any(|source| source.starts_with(&path));
