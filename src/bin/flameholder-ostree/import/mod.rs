@@ -106,8 +106,8 @@ async fn import_image(
     match fetch(importer, prepared, ahead, &mut unverified, amount.clone(), &mut progress).await {
         Ok(state) => unverified.end().map(|()| describe(&state, &amount)),
         Err(error) => {
-            // The next import tries again.
-            let _ = unverified_layers::discard(repo).inspect_err(|error| eprintln!("{error:#}"));
+            // Other programs use the repository too. The next import does this again.
+            let _ = unverified_layers::remove_layers(repo).inspect_err(|error| eprintln!("{error:#}"));
             Err(error)
         }
     }

@@ -63,9 +63,18 @@ impl<'a> UnverifiedLayers<'a> {
 
 /// Remove the layers that an import left without verification, and its record.
 pub(crate) fn discard(repo: &ostree::Repo) -> anyhow::Result<()> {
-    let Some(record) = read(repo).context("reading the record of the layers to verify")? else {
-        return Ok(());
-    };
+    if remove_layers(repo)? {
+        remove(repo).context("removing the record of the layers to verify")?;
+    }
+    Ok(())
+}
+
+/// Remove the layers that an import left without verification. Returns false if there is no record.
+///
+/// The record stays: a thread of an import that was given up may still be writing.
+pub(crate) fn remove_layers(repo: &ostree::Repo) -> anyhow::Result<bool> {
+    let record = read(repo).context("reading the record of the layers to verify")?;
+    let Some(record) = record else { return Ok(false) };
     let unverified = unverified(&record);
     let stored = repo.list_refs_ext(Some(LAYERS), RepoListRefsExtFlags::empty(), Cancellable::NONE)?;
     let mut left: Vec<_> = stored.keys().filter(|name| unverified.contains(name.as_str())).collect();
@@ -77,7 +86,7 @@ pub(crate) fn discard(repo: &ostree::Repo) -> anyhow::Result<()> {
     if !left.is_empty() {
         sync(repo, &format!("refs/heads/{LAYERS}")).context("removing unverified layers")?;
     }
-    remove(repo).context("removing the record of the layers to verify")
+    Ok(true)
 }
 
 /// Return the refs of a record that are not verified.
