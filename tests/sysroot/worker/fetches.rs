@@ -214,11 +214,7 @@ fn layer_that_a_killed_import_left_unverified_is_fetched_again() {
     let left: Vec<_> = missing(&host, &wanted.iter().cloned().collect::<Vec<_>>()).into_iter().collect();
     assert!(!left.is_empty() && left.len() < wanted.len(), "{left:?} of {wanted:?}");
     // The kill could have come between the last byte of a layer and its verification, when it is stored already.
-    let repo = host.sysroot().join("ostree/repo");
-    let name = format!("ostree/container/blob/{}", left[0].replace(':', "_3A_"));
-    let mut create = Command::new("ostree");
-    create.args(["refs", "--repo"]).arg(&repo).arg(format!("--create={name}")).arg(host.default().id.commit);
-    assert!(create.status().unwrap().success());
+    store_wrong_layer(&host, &left[0]);
 
     let registry = self::registry(&host, RegistryAnswers::Layout(host.path("v2")));
     import(&host, &program, &from(&registry, &digest)).unwrap();
@@ -226,6 +222,30 @@ fn layer_that_a_killed_import_left_unverified_is_fetched_again() {
     asked.retain(|blob| wanted.contains(blob));
     asked.sort();
     assert_eq!(asked, left);
+}
+
+/// Store the tree of the host as the layer with this digest.
+fn store_wrong_layer(host: &Host, digest: &str) {
+    let name = format!("ostree/container/blob/{}", digest.replace(':', "_3A_"));
+    let mut create = Command::new("ostree");
+    create.args(["refs", "--repo"]).arg(host.sysroot().join("ostree/repo"));
+    create.arg(format!("--create={name}")).arg(host.default().id.commit);
+    assert!(create.status().unwrap().success());
+}
+
+#[test]
+fn no_layer_is_taken_for_verified_after_the_record_was_damaged() {
+    let (host, digest) = host();
+    let layers = layers(&host.path("v2"), &digest);
+    let wrong = missing(&host, &layers).into_iter().next().unwrap();
+    store_wrong_layer(&host, &wrong);
+    let record = host.sysroot().join("ostree/repo/extensions/flameholder/unverified-layers");
+    fs::create_dir_all(record.parent().unwrap()).unwrap();
+    fs::write(&record, b"\xff\n").unwrap();
+    let registry = registry(&host, RegistryAnswers::Layout(host.path("v2")));
+    import(&host, &worker(&host), &from(&registry, &digest)).unwrap();
+    assert!(registry.blobs().contains(&wrong));
+    assert!(!record.exists());
 }
 
 #[test]

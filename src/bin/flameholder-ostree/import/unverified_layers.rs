@@ -43,28 +43,29 @@ impl<'a> UnverifiedLayers<'a> {
         let layers: Vec<_> =
             missing.map(|layer| (layer.layer().digest().to_string(), layer.ostree_ref.clone())).collect();
         let written = write(repo, layers.iter().map(|(_, name)| name.as_str()));
-        let record = written.context("recording the layers to verify")?;
+        let record = written.with_context(|| in_repository("recording the layers to verify"))?;
         Ok(Self { repo, record, layers })
     }
 
     /// Keep the layer with this digest, which skopeo has verified. A line that a power cut loses costs a fetch only.
     pub(crate) fn keep(&mut self, digest: &str) -> anyhow::Result<()> {
         for (_, name) in self.layers.iter().filter(|(layer, _)| layer == digest) {
-            writeln!(self.record, "{VERIFIED}{name}").context("recording a verified layer")?;
+            let written = writeln!(self.record, "{VERIFIED}{name}");
+            written.with_context(|| in_repository("recording a verified layer"))?;
         }
         Ok(())
     }
 
     /// Remove the record after all layers have been verified.
     pub(crate) fn end(self) -> anyhow::Result<()> {
-        remove(self.repo).context("removing the record of the layers to verify")
+        remove(self.repo)
     }
 }
 
 /// Remove the layers that an import left without verification, and its record.
 pub(crate) fn discard(repo: &ostree::Repo) -> anyhow::Result<()> {
     if remove_layers(repo)? {
-        remove(repo).context("removing the record of the layers to verify")?;
+        remove(repo)?;
     }
     Ok(())
 }
@@ -73,11 +74,13 @@ pub(crate) fn discard(repo: &ostree::Repo) -> anyhow::Result<()> {
 ///
 /// The record stays: a thread of an import that was given up may still be writing.
 pub(crate) fn remove_layers(repo: &ostree::Repo) -> anyhow::Result<bool> {
-    let record = read(repo).context("reading the record of the layers to verify")?;
+    let record = read(repo).with_context(|| in_repository("reading the record of the layers to verify"))?;
     let Some(record) = record else { return Ok(false) };
-    let unverified = unverified(&record);
+    // A damaged record could lack any layer.
+    let unverified = std::str::from_utf8(&record).ok().map(unverified);
     let stored = repo.list_refs_ext(Some(LAYERS), RepoListRefsExtFlags::empty(), Cancellable::NONE)?;
-    let mut left: Vec<_> = stored.keys().filter(|name| unverified.contains(name.as_str())).collect();
+    let is_unverified = |name: &&String| unverified.as_ref().is_none_or(|refs| refs.contains(name.as_str()));
+    let mut left: Vec<_> = stored.keys().filter(is_unverified).collect();
     left.sort();
     for name in &left {
         eprintln!("{name} was imported without verification, and is removed");
@@ -115,20 +118,27 @@ fn write<'a>(repo: &ostree::Repo, layers: impl Iterator<Item = &'a str>) -> std:
     Ok(file)
 }
 
-fn read(repo: &ostree::Repo) -> std::io::Result<Option<String>> {
+fn read(repo: &ostree::Repo) -> std::io::Result<Option<Vec<u8>>> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut text = String::new();
+    let mut bytes = Vec::new();
     match openat(repo.dfd_borrow(), RECORD, flags, Mode::empty()) {
-        Ok(file) => File::from(file).read_to_string(&mut text)?,
+        Ok(file) => File::from(file).read_to_end(&mut bytes)?,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    Ok(Some(text))
+    Ok(Some(bytes))
 }
 
-fn remove(repo: &ostree::Repo) -> std::io::Result<()> {
-    unlinkat(repo.dfd_borrow(), RECORD, AtFlags::empty())?;
-    sync(repo, DIRECTORY)
+fn remove(repo: &ostree::Repo) -> anyhow::Result<()> {
+    let removed = unlinkat(repo.dfd_borrow(), RECORD, AtFlags::empty()).map_err(Into::into);
+    removed
+        .and_then(|()| sync(repo, DIRECTORY))
+        .with_context(|| in_repository("removing the record of the layers to verify"))
+}
+
+/// Name the record in an error.
+fn in_repository(doing: &str) -> String {
+    format!("{doing} ({RECORD} in the repository)")
 }
 
 fn sync(repo: &ostree::Repo, directory: &str) -> std::io::Result<()> {
