@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
+use crate::folder;
 use crate::project_tree::ProjectTree;
 
 /// The version of the config; Ignition 2.15 and later read it.
@@ -52,12 +53,12 @@ fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
 /// List our units, enabled, and the drop-ins for other projects' units.
 fn units(systemd: &Path) -> Result<Vec<Value>> {
     let mut units = Vec::new();
-    for path in sorted(systemd)? {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    for name in folder::names(systemd)? {
+        let path = systemd.join(&name);
         if let Some(unit) = name.strip_suffix(".d") {
-            let dropins = sorted(&path)?.into_iter().map(|file| {
-                let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-                Ok(json!({"name": name, "contents": fs::read_to_string(file)?}))
+            let dropins = folder::names(&path)?.into_iter().map(|name| {
+                let contents = fs::read_to_string(path.join(&name))?;
+                Ok(json!({"name": name, "contents": contents}))
             });
             units.push(json!({"name": unit, "dropins": dropins.collect::<Result<Vec<_>>>()?}));
         } else if name.ends_with(".service") {
@@ -65,13 +66,6 @@ fn units(systemd: &Path) -> Result<Vec<Value>> {
         }
     }
     Ok(units)
-}
-
-fn sorted(directory: &Path) -> Result<Vec<std::path::PathBuf>> {
-    let entries = fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    paths.sort();
-    Ok(paths)
 }
 
 #[cfg(test)]
@@ -87,8 +81,7 @@ mod tests {
         assert!(warnings.is_empty(), "{warnings:?}");
         let ignition_config::Config::V3_4(parsed) = parsed else { panic!("another version") };
         let units = parsed.systemd.unwrap().units.unwrap();
-        for path in sorted(systemd).unwrap() {
-            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        for name in folder::names(systemd).unwrap() {
             let name = name.strip_suffix(".d").unwrap_or(&name);
             let is_unit = name.ends_with(".service");
             assert_eq!(units.iter().any(|unit| unit.name == name), is_unit, "{name}");

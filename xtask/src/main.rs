@@ -8,6 +8,7 @@ mod checks;
 mod commit;
 mod consent;
 mod demo;
+mod folder;
 mod fuzz;
 mod ignition;
 mod install;

@@ -1,9 +1,10 @@
 //! The one list of what is installed where.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
+
+use crate::folder;
 
 /// File of an installation.
 #[derive(Debug)]
@@ -72,19 +73,19 @@ pub(super) fn files(repository: &Path) -> Result<Vec<InstalledFile>> {
     });
     let mut files: Vec<_> = executables.collect();
     for (folder, ending, directory) in FOLDERS {
-        let names = names(repository, folder)?;
+        let names = folder::names(&repository.join(folder))?;
         let wanted = names.iter().filter(|name| name.ends_with(ending));
         files
             .extend(wanted.map(|name| source(Path::new(folder).join(name), Path::new(directory).join(name))));
     }
     files.extend(FILES.iter().map(|&(from, to)| source(from.into(), to.into())));
-    for dropins in names(repository, UNITS)?.iter().filter(|name| name.ends_with(DROP_INS)) {
-        for name in names(repository, &format!("{UNITS}/{dropins}"))? {
+    for dropins in folder::names(&repository.join(UNITS))?.iter().filter(|name| name.ends_with(DROP_INS)) {
+        for name in folder::names(&repository.join(UNITS).join(dropins))? {
             let to = Path::new("lib/systemd/system").join(dropins).join(&name);
             files.push(source(Path::new(UNITS).join(dropins).join(name), to));
         }
     }
-    for name in names(repository, PAGES)? {
+    for name in folder::names(&repository.join(PAGES))? {
         let section = Path::new(&name).extension().unwrap_or_default().display().to_string();
         files.push(InstalledFile {
             path: PathBuf::from(format!("share/man/man{section}/{name}.gz")),
@@ -98,13 +99,6 @@ pub(super) fn files(repository: &Path) -> Result<Vec<InstalledFile>> {
 
 fn source(from: PathBuf, to: PathBuf) -> InstalledFile {
     InstalledFile { path: to, mode: 0o644, content: InstalledContent::Source(from) }
-}
-
-/// List a folder of the repository.
-fn names(repository: &Path, folder: &str) -> Result<Vec<String>> {
-    let path = repository.join(folder);
-    let entries = fs::read_dir(&path).with_context(|| format!("listing {}", path.display()))?;
-    entries.map(|entry| Ok(entry?.file_name().display().to_string())).collect()
 }
 
 #[cfg(test)]
@@ -136,7 +130,7 @@ mod tests {
             })
             .collect();
         for folder in [UNITS, PAGES, "deploy/monitoring", "docs/schema", "docs/completions"] {
-            for name in names(&repository(), folder).unwrap() {
+            for name in folder::names(&repository().join(folder)).unwrap() {
                 let path = Path::new(folder).join(&name);
                 let is_installed = from.iter().any(|source| source.starts_with(&path));
                 assert_eq!(is_installed, name != "README.md", "{}", path.display());

@@ -38,14 +38,9 @@ pub struct InstallArgs {
 }
 
 impl InstallArgs {
-    /// Install the last release build below `/usr` in this directory.
-    pub fn of_last_build(destdir: &Path) -> Self {
-        Self {
-            destdir: destdir.to_owned(),
-            prefix: "/usr".into(),
-            tls: TlsLibrary::default(),
-            no_build: true,
-        }
+    /// Install below `/usr` in this directory.
+    pub fn below(destdir: &Path, tls: TlsLibrary, no_build: bool) -> Self {
+        Self { destdir: destdir.to_owned(), prefix: "/usr".into(), tls, no_build }
     }
 }
 
@@ -81,7 +76,7 @@ fn write(tree: &ProjectTree, files: &[InstalledFile], prefix: &Path) -> Result<(
     for file in files {
         let path = prefix.join(&file.path);
         let bytes = content(tree, &file.content)?;
-        replace(&path, &bytes, file.mode).with_context(|| format!("writing {}", path.display()))?;
+        replace(&path, &bytes, file.mode)?;
     }
     Ok(())
 }
@@ -102,19 +97,22 @@ pub(crate) fn compressed(text: &[u8]) -> Result<Vec<u8>> {
     Ok(compressed.finish()?)
 }
 
-/// Replace a file by another one. One that runs or is read stays as it is for those who have it open.
-fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
+/// Write a file, in place of one that is there: that stays as it is for those who run it or have it open.
+pub(crate) fn replace(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
     let directory = path.parent().context("a file in a directory")?;
     make_directories(directory)?;
-    let mut file = NamedTempFile::new_in(directory)?;
-    file.write_all(bytes)?;
-    file.as_file().set_permissions(Permissions::from_mode(mode))?;
-    file.persist(path)?;
-    Ok(())
+    let write = || {
+        let mut file = NamedTempFile::new_in(directory)?;
+        file.write_all(bytes)?;
+        file.as_file().set_permissions(Permissions::from_mode(mode))?;
+        file.persist(path)?;
+        Ok::<_, std::io::Error>(())
+    };
+    write().with_context(|| format!("writing {}", path.display()))
 }
 
 /// Make a directory and those above it with the same mode whatever the umask is. Existing ones stay as they are.
-pub(crate) fn make_directories(path: &Path) -> Result<()> {
+fn make_directories(path: &Path) -> Result<()> {
     let missing: Vec<_> = path.ancestors().take_while(|path| !path.exists()).collect();
     for directory in missing.into_iter().rev() {
         fs::create_dir(directory).with_context(|| format!("creating {}", directory.display()))?;

@@ -3,11 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
+use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
 
 use super::linked_crates::LinkedCrate;
 use super::named;
+use crate::folder;
 
 /// Beginnings of the names of files with licenses.
 const NAMES: [&str; 4] = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT"];
@@ -32,17 +34,13 @@ pub(super) fn render(crates: &[LinkedCrate]) -> Result<String> {
 }
 
 fn license_texts(linked: &LinkedCrate) -> Result<Vec<String>> {
-    let directory = &linked.directory;
-    let entries = fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
-    let mut paths = entries.map(|entry| Ok(entry?.path())).collect::<Result<Vec<_>>>()?;
-    paths.retain(|path| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
-        path.is_file() && NAMES.iter().any(|beginning| name.starts_with(beginning))
-    });
-    paths.sort();
-    let read = |path: &std::path::PathBuf| {
-        let bytes = fs::read(path).with_context(|| format!("reading {}", path.display()))?;
+    let names = folder::names(&linked.directory)?;
+    let has_license =
+        |name: &String| NAMES.iter().any(|beginning| name.to_uppercase().starts_with(beginning));
+    let paths = names.iter().filter(|name| has_license(name)).map(|name| linked.directory.join(name));
+    let read = |path: PathBuf| {
+        let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
         Ok(String::from_utf8_lossy(&bytes).replace("\r\n", "\n"))
     };
-    paths.iter().map(read).collect()
+    paths.filter(|path| path.is_file()).map(read).collect()
 }

@@ -9,8 +9,7 @@ mod linked_crates;
 mod verification;
 
 use std::fmt::Write as _;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -21,9 +20,9 @@ use sha2::{Digest as _, Sha256};
 use self::linked_crates::LinkedCrate;
 use crate::consent::InstallConsent;
 use crate::install::{self, InstallArgs};
-use crate::invocation;
 use crate::project_tree::{ProjectTree, TlsLibrary};
 use crate::setup;
+use crate::{folder, invocation};
 
 /// Version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -59,12 +58,8 @@ pub struct PackageArgs {
 /// A program is missing, or fails.
 pub fn run(tree: &ProjectTree, consent: InstallConsent, args: &PackageArgs) -> Result<()> {
     setup::ensure_packaging_installed(consent)?;
-    if !args.no_build {
-        setup::ensure_build_installed(consent)?;
-        tree.clone().with_tls(args.tls).build_release()?;
-    }
-    build(tree, consent, &args.output)?;
-    let names = names(&args.output)?;
+    build(tree, consent, args)?;
+    let names = folder::names(&args.output)?;
     if args.check {
         verification::verify(tree, &args.output, &names)?;
     }
@@ -84,20 +79,21 @@ pub fn check(tree: &ProjectTree, consent: InstallConsent) -> Result<()> {
     run(tree, consent, &args)
 }
 
-fn build(tree: &ProjectTree, consent: InstallConsent, output: &Path) -> Result<()> {
+fn build(tree: &ProjectTree, consent: InstallConsent, args: &PackageArgs) -> Result<()> {
+    let output = &args.output;
     fs::create_dir_all(output).with_context(|| format!("creating {}", output.display()))?;
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     let laid_out = scratch.path().join("tree");
-    install::run(tree, consent, &InstallArgs::of_last_build(&laid_out))?;
+    install::run(tree, consent, &InstallArgs::below(&laid_out, args.tls, args.no_build))?;
     let crates = linked_crates::list(tree)?;
     let licenses = laid_out.join("usr/share/licenses/flameholder/LICENSE.dependencies");
-    write(&licenses, dependency_licenses::render(&crates)?.as_bytes(), 0o644)?;
+    install::replace(&licenses, dependency_licenses::render(&crates)?.as_bytes(), 0o644)?;
     let bill = output.join(format!("flameholder-{VERSION}.cdx.json"));
-    write(&bill, bill_of_materials::render(&crates)?.as_bytes(), 0o644)?;
+    install::replace(&bill, bill_of_materials::render(&crates)?.as_bytes(), 0o644)?;
     build_rpm(tree, &laid_out, scratch.path(), output)?;
     build_deb(tree, &laid_out, output)?;
     let sums = sums(output)?;
-    write(&output.join(SUMS), sums.as_bytes(), 0o644)
+    install::replace(&output.join(SUMS), sums.as_bytes(), 0o644)
 }
 
 fn build_rpm(tree: &ProjectTree, laid_out: &Path, scratch: &Path, output: &Path) -> Result<()> {
@@ -134,20 +130,24 @@ fn build_deb(tree: &ProjectTree, laid_out: &Path, output: &Path) -> Result<()> {
     let documentation = share.join("doc/flameholder");
     let license = fs::read_to_string(tree.root().join("LICENSE-MIT"))?;
     let copyright = read("copyright")?.replace("@MIT@", &as_field(&license));
-    write(&documentation.join("copyright"), copyright.as_bytes(), 0o644)?;
+    install::replace(&documentation.join("copyright"), copyright.as_bytes(), 0o644)?;
     let changelog = read("changelog")?.replace("@VERSION@", VERSION).replace("@DATE@", date.trim());
-    write(&documentation.join("changelog.gz"), &install::compressed(changelog.as_bytes())?, 0o644)?;
+    install::replace(
+        &documentation.join("changelog.gz"),
+        &install::compressed(changelog.as_bytes())?,
+        0o644,
+    )?;
     let overrides = read("lintian-overrides")?;
-    write(&share.join("lintian/overrides/flameholder"), overrides.as_bytes(), 0o644)?;
+    install::replace(&share.join("lintian/overrides/flameholder"), overrides.as_bytes(), 0o644)?;
 
     let control = read("control")?
         .replace("@VERSION@", VERSION)
         .replace("@ARCHITECTURE@", architecture.trim())
         .replace("@SIZE@", &kibibytes(laid_out)?)
         .replace("@LIBRARIES@", &libraries(laid_out)?);
-    write(&laid_out.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
+    install::replace(&laid_out.join("DEBIAN/control"), control.as_bytes(), 0o644)?;
     for name in SCRIPTS {
-        write(&laid_out.join("DEBIAN").join(name), read(name)?.as_bytes(), 0o755)?;
+        install::replace(&laid_out.join("DEBIAN").join(name), read(name)?.as_bytes(), 0o755)?;
     }
     let name = format!("flameholder_{VERSION}_{}.deb", architecture.trim());
     let mut deb = Command::new("dpkg-deb");
@@ -159,7 +159,7 @@ fn build_deb(tree: &ProjectTree, laid_out: &Path, output: &Path) -> Result<()> {
 fn libraries(laid_out: &Path) -> Result<String> {
     let scratch = tempfile::tempdir().context("making a scratch directory")?;
     // It looks for a source package in its directory.
-    write(
+    install::replace(
         &scratch.path().join("debian/control"),
         b"Source: flameholder\n\nPackage: flameholder\nArchitecture: any\n",
         0o644,
@@ -187,28 +187,11 @@ fn as_field(text: &str) -> String {
 
 fn sums(directory: &Path) -> Result<String> {
     let mut text = String::new();
-    for name in names(directory)?.iter().filter(|name| *name != SUMS) {
+    for name in folder::names(directory)?.iter().filter(|name| *name != SUMS) {
         let bytes = fs::read(directory.join(name)).with_context(|| format!("reading {name}"))?;
         writeln!(text, "{:x}  {name}", Sha256::digest(bytes))?;
     }
     Ok(text)
-}
-
-/// List a directory in order.
-fn names(directory: &Path) -> Result<Vec<String>> {
-    let entries = fs::read_dir(directory).with_context(|| format!("listing {}", directory.display()))?;
-    let mut names =
-        entries.map(|entry| Ok(entry?.file_name().display().to_string())).collect::<Result<Vec<_>>>()?;
-    names.sort();
-    Ok(names)
-}
-
-fn write(path: &Path, bytes: &[u8], mode: u32) -> Result<()> {
-    let directory = path.parent().context("a file in a directory")?;
-    install::make_directories(directory)?;
-    fs::write(path, bytes).with_context(|| format!("writing {}", path.display()))?;
-    fs::set_permissions(path, Permissions::from_mode(mode))?;
-    Ok(())
 }
 
 /// Return name and version of a crate.

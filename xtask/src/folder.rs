@@ -1,0 +1,18 @@
+//! Names in a folder.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+/// List a folder in order.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn names(folder: &Path) -> Result<Vec<String>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))?;
+    let mut names =
+        entries.map(|entry| Ok(entry?.file_name().display().to_string())).collect::<Result<Vec<_>>>()?;
+    names.sort();
+    Ok(names)
+}
