@@ -55,9 +55,17 @@ fn containerfiles_copy_the_installation_and_name_what_the_build_needs() {
             assert!(image.starts_with("${"), "{path}: {image} cannot be given by digest");
         }
     }
-    for unit in units() {
-        let name = unit.trim_end_matches(".service");
-        assert!(read("Containerfile").contains(name), "the Containerfile does not enable {unit}");
+}
+
+#[test]
+fn each_unit_is_enabled_in_images_and_disabled_when_a_package_is_removed() {
+    for path in ["Containerfile", "packaging/debian/prerm", "packaging/rpm/flameholder.spec"] {
+        let text = read(path);
+        let words: BTreeSet<&str> = text.split(|c: char| c.is_whitespace() || c == ';').collect();
+        for unit in units() {
+            let name = unit.trim_end_matches(".service");
+            assert!(words.contains(name) || words.contains(unit.as_str()), "{path} does not name {unit}");
+        }
     }
 }
 

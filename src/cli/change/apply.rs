@@ -96,12 +96,12 @@ pub(crate) struct UpdateRequest<'a> {
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
     let desired = args.desired.load()?;
-    let image = args.desired.image()?;
     let report = ChangeReport::begin("apply", args.change);
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => apply_to_tree(root, &desired, args, report),
         (None, Some(sysroot)) => apply_to_sysroot(sysroot, &desired, args, report),
         (None, None) => {
+            let image = args.desired.image()?;
             let request = UpdateRequest {
                 desired: &desired,
                 image: image.as_ref(),
