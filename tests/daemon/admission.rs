@@ -23,7 +23,7 @@ fn evaluate(expression: &Value, request: &Value, object: &Value) -> Result<bool,
 
 /// True if the policy admits the write of a MachineConfigNode named `object` by this account.
 fn is_admitted(account: &str, extra: &Value, object: &str) -> bool {
-    let policy = &documents("admission-policy.yaml")[0]["spec"];
+    let policy = &documents("base/admission-policy.yaml")[0]["spec"];
     assert_eq!(policy["failurePolicy"], "Fail", "an expression that fails denies");
     let user = match extra {
         Value::Null => json!({"username": account}),

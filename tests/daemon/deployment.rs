@@ -8,6 +8,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use flameholder::core::values::image::ImageRef;
 use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
@@ -63,11 +64,11 @@ pub(crate) fn manifest_names(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn manifests_are_listed_and_have_known_fields_only() {
-    let listed = &documents("kustomization.yaml")[0]["resources"];
+    let listed = &documents("base/kustomization.yaml")[0]["resources"];
     let listed: BTreeSet<String> = serde_json::from_value(listed.clone()).unwrap();
-    let files = manifest_names(".");
+    let files = manifest_names("base");
     assert_eq!(listed, files);
-    for document in files.iter().flat_map(|name| documents(name)) {
+    for document in files.iter().flat_map(|name| documents(&format!("base/{name}"))) {
         match document["kind"].as_str().unwrap() {
             "ServiceAccount" => assert_valid::<ServiceAccount>(&document),
             "ClusterRole" => assert_valid::<ClusterRole>(&document),
@@ -121,8 +122,28 @@ fn constraints(document: &Value) -> ConstraintFields {
 }
 
 #[test]
+fn kustomization_names_an_image_for_every_container() {
+    let base: DaemonSet = serde_json::from_value(documents("base/daemon-set.yaml").remove(0)).unwrap();
+    let pod = base.spec.unwrap().template.spec.unwrap();
+    let overlay = &documents("kustomization.yaml")[0];
+    assert_eq!(overlay["resources"], serde_json::json!(["base"]));
+    let image = &overlay["images"][0];
+    for container in pod.init_containers.iter().flatten().chain(&pod.containers) {
+        assert_eq!(container.image.as_deref(), image["name"].as_str(), "{}", container.name);
+        let resources = container.resources.as_ref().expect("each container says what it needs");
+        assert!(resources.requests.as_ref().unwrap().contains_key("memory"), "{}", container.name);
+    }
+    let running = pod.containers.first().unwrap();
+    assert!(running.readiness_probe.is_some() && running.liveness_probe.is_some());
+    let [name, tag] = ["newName", "newTag"].map(|key| image[key].as_str().unwrap());
+    let reference = format!("ostree-unverified-registry:{name}:{tag}");
+    assert!(reference.parse::<ImageRef>().is_ok(), "{reference}: pods with an invalid image never start");
+    assert_eq!(tag, env!("CARGO_PKG_VERSION"));
+}
+
+#[test]
 fn only_the_container_that_adopts_has_privileges_and_the_nodes_root() {
-    let set: DaemonSet = serde_json::from_value(documents("daemon-set.yaml").remove(0)).unwrap();
+    let set: DaemonSet = serde_json::from_value(documents("base/daemon-set.yaml").remove(0)).unwrap();
     let template = set.spec.unwrap().template;
     let annotations = template.metadata.unwrap().annotations.unwrap();
     let pod = template.spec.unwrap();
@@ -147,8 +168,8 @@ fn only_the_container_that_adopts_has_privileges_and_the_nodes_root() {
         assert_eq!((&capabilities.add, &capabilities.drop), (&None, &Some(vec!["ALL".to_owned()])));
     }
     // The constraints admit these pods and no wider ones.
-    let constraints = constraints(&documents("security-context-constraints.yaml")[0]);
-    let kinds: BTreeSet<String> = documents("daemon-set.yaml")[0]["spec"]["template"]["spec"]["volumes"]
+    let constraints = constraints(&documents("base/security-context-constraints.yaml")[0]);
+    let kinds: BTreeSet<String> = documents("base/daemon-set.yaml")[0]["spec"]["template"]["spec"]["volumes"]
         .as_array()
         .unwrap()
         .iter()
@@ -174,7 +195,7 @@ const SYSTEMD_RUN: &str =
 #[test]
 fn pod_adopts_its_node() {
     let host = mcd_host();
-    let set = documents("daemon-set.yaml").remove(0);
+    let set = documents("base/daemon-set.yaml").remove(0);
     let script = set["spec"]["template"]["spec"]["initContainers"][1]["args"][0].as_str().unwrap().to_owned();
     // In this test the pod's programs are those of the host.
     let script = script

@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::Deserialize;
 use testbed::control_plane::{KUBELET, NODE, RecordedRequest};
 
-const ROLES: [&str; 2] = ["deploy/kubernetes/cluster-role.yaml", "deploy/kubernetes/role.yaml"];
+const ROLES: [&str; 2] = ["deploy/kubernetes/base/cluster-role.yaml", "deploy/kubernetes/base/role.yaml"];
 
 #[derive(Debug, Deserialize)]
 struct Role {
