@@ -11,15 +11,17 @@ use crate::cli::output::terminal::say;
 use crate::cli::{CliError, CommandOutcome, image_agent, session};
 use crate::core::config::settings::source::SourceName;
 use crate::core::enablement::UnitName;
-use crate::core::state::installation::DAEMON_UNIT;
+use crate::core::state::installation::{DAEMON_UNIT, EXTENSION_RELEASE};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::causes;
+use crate::core::values::names::ManagedPath;
+use crate::host::facts;
 use crate::host::systemd::system_status;
-use crate::host::{ServiceControl as _, SystemdServices};
+use crate::host::{Root, ServiceControl as _, SystemdServices};
 use crate::os::worker::WorkerProgram;
 use crate::report::change::ChangeResult;
 use crate::transaction::handover::adopt::{AdoptOutcome, AdoptRequest, adopt};
-use crate::transaction::handover::installation::AgentVersion;
+use crate::transaction::handover::installation::{AgentOrigin, AgentVersion};
 use crate::transaction::state::settings::settings_or_default;
 
 #[derive(Debug, Args)]
@@ -51,22 +53,22 @@ pub(crate) struct AdoptArgs {
 
 pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let environment = environment(args)?;
-    let version = version()?;
-    if version.is_some() {
+    let agent = origin()?;
+    if matches!(agent, AgentOrigin::Copy(_)) {
         image_agent::give_way();
     }
-    let is_shipped = version.is_none();
+    let note = note_on(&agent);
     let mut report = ChangeReport::begin("adopt", args.change);
     let host = session::running_host()?;
     let mut open = args.os_backend.opener(&settings_or_default(&host.root));
     let (mut session, locked) = args.change.wait.stage_on(&host, &mut open)?;
-    let adoption = AdoptRequest { version, repairs: args.repair, environment: environment.as_deref() };
+    let adoption = AdoptRequest { agent, repairs: args.repair, environment: environment.as_deref() };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &locked, adoption)?;
     drop((session, locked));
     let result = if adopted.was_ours { ChangeResult::Unchanged } else { ChangeResult::Adopted };
     report.resulted(result, &adopted.config, &adopted.generation);
     report.document.restored = adopted.repaired.iter().map(|drift| drift.path.clone()).collect();
-    report.tell(&text(&adopted, is_shipped))?;
+    report.tell(&text(&adopted, &note))?;
     // The installer pod runs `adopt` each time that it starts: a daemon that runs already is left alone.
     if environment.is_some() && (adopted.has_changed || !daemon_runs()) {
         start_daemon();
@@ -74,17 +76,21 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     report.end("")
 }
 
-/// Return this version's executables for installation; `None` if the OS image ships them below `/usr`.
-fn version() -> Result<Option<AgentVersion<'static>>, CliError> {
+/// Find out where this agent comes from: below `/usr` from the OS image, or from a system extension that is merged into it
+/// and brings no units; from anywhere else it is installed as a copy.
+fn origin() -> Result<AgentOrigin<'static>, CliError> {
     let failed = |file: &Path, source| CliError::Input { file: file.display().to_string(), source };
     let own = image_agent::own_path().map_err(|error| failed(Path::new("/proc/self/exe"), error))?;
     if own.starts_with("/usr") && !own.starts_with("/usr/local") {
-        return Ok(None);
+        let root = Root::open(Path::new("/"))?;
+        let is_extension = root.exists(&ManagedPath::constant(EXTENSION_RELEASE))?
+            && facts::image_agent::load(&root)?.is_none();
+        return Ok(if is_extension { AgentOrigin::SystemExtension } else { AgentOrigin::Image });
     }
     let worker = WorkerProgram::locate()?;
     let read = |path: &Path| std::fs::read(path).map_err(|error| failed(path, error));
     let executables = vec![("flameholder", read(&own)?), (WorkerProgram::NAME, read(worker.path())?)];
-    Ok(Some(AgentVersion { name: VERSION, executables }))
+    Ok(AgentOrigin::Copy(AgentVersion { name: VERSION, executables }))
 }
 
 fn environment(args: &AdoptArgs) -> Result<Option<String>, CliError> {
@@ -136,7 +142,18 @@ fn start_daemon() {
     }
 }
 
-fn text(adopted: &AdoptOutcome, is_shipped: bool) -> String {
+/// Say what is not installed, and why.
+fn note_on(agent: &AgentOrigin<'_>) -> String {
+    match agent {
+        AgentOrigin::Copy(_) => String::new(),
+        AgentOrigin::Image => format!("the OS image ships the agent ({VERSION}), so none is installed\n"),
+        AgentOrigin::SystemExtension => {
+            format!("the agent ({VERSION}) is a system extension, so that only its units are installed\n")
+        }
+    }
+}
+
+fn text(adopted: &AdoptOutcome, note: &str) -> String {
     let AdoptOutcome { config, generation, was_ours, repaired, units_gave_way, .. } = adopted;
     let generation = generation.shown();
     let mut text = if *was_ours {
@@ -147,9 +164,7 @@ fn text(adopted: &AdoptOutcome, is_shipped: bool) -> String {
     for drift in repaired {
         text.push_str(&format!("repaired: {} {}\n", drift.path, drift.kind));
     }
-    if is_shipped {
-        text.push_str(&format!("the OS image ships the agent ({VERSION}), so none is installed\n"));
-    }
+    text.push_str(note);
     if *units_gave_way {
         text.push_str("the units of the adopted copy are removed; those of the OS image are enabled\n");
     }

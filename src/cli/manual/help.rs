@@ -18,7 +18,7 @@ const OF: &str = "command";
 const TEMPLATE: &str =
     "{about-with-newline}\n{usage-heading} {usage}\n\n{before-help}Options:\n{options}{after-help}";
 /// End of the list of commands.
-const MORE: &str = "Start with `flameholder plan --desired FILE`, which changes nothing. `flameholder help COMMAND` has examples and exit\n\
+const MORE: &str = "Start with `flameholder plan --desired FILE`, which changes nothing. `flameholder help COMMAND` has examples and exit \
     codes, flameholder(8) the terms; `help --all` lists what systemd calls.";
 /// Style of a heading.
 const HEADING: Style = Style::new().bold().underline();

@@ -340,7 +340,7 @@ impl SettingsError {
 
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("reading the agent's own settings (see docs/usage/configuration.md):")?;
+        f.write_str("reading the agent's own settings (see flameholder.toml(5)):")?;
         self.0.iter().try_for_each(|fault| write!(f, "\n  {fault}"))
     }
 }

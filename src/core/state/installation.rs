@@ -2,6 +2,7 @@
 //! link to the version in use, and the enabled units that run it. `adopt` installs them from a pod.
 
 pub mod image_agent;
+pub mod late_activation;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +13,7 @@ use crate::core::enablement::{
     EnablementError, EnablementLinks, PresetRules, SystemdVersion, UnitFile, UnitFiles, UnitName,
     UnitOperation,
 };
-use crate::core::state::installation::image_agent::IMAGE_UNITS;
+use crate::core::state::installation::image_agent::{FINALIZE_DROP_IN, IMAGE_UNITS, VERSION_UNIT};
 use crate::core::values::names::ManagedPath;
 
 /// Parent of the executables' directories, one per version. Stock SELinux policies allow services to run
@@ -51,9 +52,31 @@ const DROP_INS: [(&str, &str); 3] = [
     ),
 ];
 
+/// Units and drop-ins whose order differs where the agent is a system extension, with their texts.
+const EXTENSION_UNITS: [(&str, &str); 2] = [
+    (VERSION_UNIT, include_str!("../../../systemd/sysext/flameholder-activate.service")),
+    (
+        FINALIZE_DROP_IN,
+        include_str!("../../../systemd/sysext/ostree-finalize-staged.service.d/50-flameholder.conf"),
+    ),
+];
+
+/// Line of the units that wait for the merge of system extensions.
+pub const AFTER_EXTENSION: &str = "After=systemd-sysext.service";
+
+/// File of a system extension with the agent, while it is merged into `/usr` (`systemd-sysext(8)`).
+pub const EXTENSION_RELEASE: &str = "/usr/lib/extension-release.d/extension-release.flameholder";
+
 /// List the units and drop-ins with their paths below `/etc/systemd/system`, and their texts.
 pub fn unit_files() -> impl Iterator<Item = (ManagedPath, &'static str)> {
     UNITS.iter().chain(&DROP_INS).map(|(name, text)| (managed_files::unit_path(name), *text))
+}
+
+/// List the same for a host that has the agent as a system extension.
+pub fn extension_unit_files() -> impl Iterator<Item = (ManagedPath, &'static str)> {
+    let other = |name: &str| EXTENSION_UNITS.iter().find(|(unit, _)| *unit == name).map(|(_, text)| *text);
+    let files = UNITS.iter().chain(&DROP_INS);
+    files.map(move |(name, text)| (managed_files::unit_path(name), other(name).unwrap_or(text)))
 }
 
 /// List the names of the units.
@@ -133,6 +156,19 @@ mod tests {
             assert!(links.values().any(|found| *found == target), "{name}: {links:?}");
         }
         assert_eq!(paths().len(), UNITS.len() + DROP_INS.len() + links.len());
+    }
+
+    #[test]
+    fn units_of_an_extension_are_the_same_files_in_another_order() {
+        let usual: Vec<_> = unit_files().collect();
+        let extension: Vec<_> = extension_unit_files().collect();
+        assert_eq!(usual.len(), extension.len());
+        let differing: Vec<_> = usual.iter().zip(&extension).filter(|(one, two)| one.1 != two.1).collect();
+        assert_eq!(differing.len(), EXTENSION_UNITS.len());
+        for (one, two) in differing {
+            assert_eq!(one.0, two.0);
+            assert!(two.1.lines().any(|line| line == AFTER_EXTENSION), "{}", two.0);
+        }
     }
 
     #[test]

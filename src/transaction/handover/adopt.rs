@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::installation::AgentVersion;
+use super::installation::AgentOrigin;
 use super::{HandoverError, ensure_mcd_stopped, installation, shipped};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
@@ -65,8 +65,7 @@ pub struct AdoptOutcome {
 /// Options of an adoption.
 #[derive(Debug)]
 pub struct AdoptRequest<'a> {
-    /// Agent version to install; `None` if the OS image contains the agent.
-    pub version: Option<AgentVersion<'a>>,
+    pub agent: AgentOrigin<'a>,
     /// Repair drift instead of failing.
     pub repairs: bool,
     /// Content for [`DAEMON_ENVIRONMENT`]; `None` leaves that file alone.
@@ -81,7 +80,7 @@ pub fn adopt(
     host: &LockedHost<'_>,
     adoption: AdoptRequest<'_>,
 ) -> Result<AdoptOutcome, TransactionError> {
-    let is_shipped = adoption.version.is_none();
+    let is_shipped = matches!(adoption.agent, AgentOrigin::Image);
     let adopted = adopt_booted(os, services, host, adoption)?;
     if !adopted.was_ours {
         let note = HistoryNote::of_config(&adopted.config, &adopted.generation);
@@ -107,8 +106,8 @@ fn adopt_booted(
     interrupted::recover_first(host)?;
     let booted = &host.running.booted;
     let mut current = CurrentState::load(host)?;
-    let AdoptRequest { version, repairs, environment } = adoption;
-    let (installing, units_gave_way) = agent_steps(host, version)?;
+    let AdoptRequest { agent, repairs, environment } = adoption;
+    let (installing, units_gave_way) = agent_steps(host, agent)?;
     let mut adopting = Adopting { from: None, to: GenerationId::default(), installing, environment };
     // A deployment that is a generation already only gets the agent's new version; MCD and pending updates
     // do not matter for that.
@@ -159,18 +158,18 @@ fn adopt_booted(
     Ok(AdoptOutcome { config, generation, was_ours: false, has_changed, repaired, units_gave_way })
 }
 
-/// Plan the agent's own files: its installation, or without a version the change to the image's units. Returns
-/// true as well if installed units give way.
-fn agent_steps(
-    root: &Root,
-    version: Option<AgentVersion<'_>>,
-) -> Result<(Vec<PlanStep>, bool), TransactionError> {
-    if let Some(version) = version {
-        return Ok((installation::install_steps(root, version)?, false));
+/// Plan the agent's own files: its installation, or for that of an image the change to its units. Returns true as well if
+/// installed units give way.
+fn agent_steps(root: &Root, agent: AgentOrigin<'_>) -> Result<(Vec<PlanStep>, bool), TransactionError> {
+    match agent {
+        AgentOrigin::Copy(version) => Ok((installation::install_steps(root, version)?, false)),
+        AgentOrigin::SystemExtension => Ok((installation::extension_steps(root)?, false)),
+        AgentOrigin::Image => {
+            let steps = adopted_copy::image_unit_steps(root)?;
+            let units_give_way = !steps.is_empty();
+            Ok((steps, units_give_way))
+        }
     }
-    let steps = adopted_copy::image_unit_steps(root)?;
-    let units_give_way = !steps.is_empty();
-    Ok((steps, units_give_way))
 }
 
 /// Change of an adoption: generations before and after, and the agent's own files.

@@ -27,6 +27,24 @@ pub struct AgentVersion<'a> {
     pub executables: Vec<(&'a str, Vec<u8>)>,
 }
 
+/// Where the agent that adopts a host comes from.
+#[derive(Debug)]
+pub enum AgentOrigin<'a> {
+    /// The OS image, with its units.
+    Image,
+    /// A system extension, which cannot bring units that start in the boot in which it is merged.
+    SystemExtension,
+    /// Executables that are installed as a copy, with their units.
+    Copy(AgentVersion<'a>),
+}
+
+/// Plan the installation of the units for an agent that is a system extension.
+pub(super) fn extension_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
+    let mut files = AgentFiles::after(root, Vec::new());
+    adopted_copy::install_extension_units(&mut files)?;
+    Ok(files.steps)
+}
+
 /// Plan the installation of a version with its units, in place of any other version. An executable is
 /// installed before and removed after the unit that starts it: after a power cut in between, no unit refers
 /// to a missing executable.

@@ -6,9 +6,11 @@ use crate::core::config::managed_files::unit_path;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::installation::image_agent::{AgentChoice, VERSION_UNIT, adopted_version};
 use crate::core::state::installation::{
-    COMMAND, EXECUTABLES, image_unit_links, unit_files, unit_links, unit_names,
+    AFTER_EXTENSION, COMMAND, EXECUTABLES, extension_unit_files, image_unit_links, unit_files, unit_links,
+    unit_names,
 };
 use crate::core::values::causes::chain;
+use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileKind, PathState};
 use crate::host::facts::image_agent;
@@ -40,9 +42,29 @@ pub(crate) fn next_unit_steps(root: &Root) -> Result<Vec<PlanStep>, HostError> {
     Ok(files.steps)
 }
 
+/// Return true if the agent of this tree is a system extension, by the order of its units: it starts after the local file
+/// systems are mounted.
+pub(crate) fn activates_late(root: &Root) -> Result<bool, HostError> {
+    let text = root.read(&unit_path(VERSION_UNIT), limits::FRAGMENT_BYTES)?.unwrap_or_default();
+    let text = String::from_utf8_lossy(&text);
+    Ok(text.lines().any(|line| line == AFTER_EXTENSION))
+}
+
 /// Add the steps that install the units and enable them.
 pub(crate) fn install_units(files: &mut AgentFiles<'_>) -> Result<(), HostError> {
-    for (path, text) in unit_files() {
+    install_unit_files(files, unit_files())
+}
+
+/// Add the same steps for an agent that is a system extension.
+pub(crate) fn install_extension_units(files: &mut AgentFiles<'_>) -> Result<(), HostError> {
+    install_unit_files(files, extension_unit_files())
+}
+
+fn install_unit_files<'t>(
+    files: &mut AgentFiles<'_>,
+    texts: impl Iterator<Item = (ManagedPath, &'t str)>,
+) -> Result<(), HostError> {
+    for (path, text) in texts {
         files.write(path, text.as_bytes().to_vec(), UNIT)?;
     }
     for (path, target) in unit_links() {

@@ -35,7 +35,7 @@ impl ShippedAgent {
         for entry in fs::read_dir(UNITS).context("listing the units")? {
             let path = entry?.path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            if path.is_dir() {
+            if name.strip_suffix(".d").is_some() {
                 let text = fs::read(path.join("50-flameholder.conf")).context("reading a drop-in")?;
                 tree::write(root, &format!("{DIRECTORY}/{name}/50-flameholder.conf"), &text, 0o644)?;
             } else if path.extension().is_some_and(|extension| extension == "service") {

@@ -81,6 +81,8 @@ impl Overlay {
             }
         }
         entries.retain(|entry| entry.from.extension().is_none_or(|extension| extension != "md"));
+        // Units of hosts that have the agent as a system extension.
+        entries.retain(|entry| !entry.to.starts_with(Path::new(UNITS).join("sysext")));
         for entry in &mut entries {
             // An OSTree commit carries its `/etc` as `/usr/etc`.
             if let Ok(rest) = entry.to.strip_prefix("etc") {
