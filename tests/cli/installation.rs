@@ -1,4 +1,4 @@
-//! Files that are installed (units, presets, Containerfile, kola scripts, Butane configs) agree with the
+//! Files that are installed (units, presets, Containerfile) agree with the
 //! repository and with the programs that read them.
 
 use std::collections::BTreeSet;
@@ -8,9 +8,6 @@ use std::process::Command;
 
 use flameholder::core::daemon::{message_catalog, message_ids};
 use flameholder::core::history::HistoryEvent;
-use flameholder::core::plan::first_boot;
-use flameholder::core::values::paths;
-use serde_json::Value;
 
 const REPOSITORY: &str = env!("CARGO_MANIFEST_DIR");
 
@@ -113,6 +110,35 @@ fn unit_commands_carry_no_path() {
     }
 }
 
+#[test]
+fn units_of_a_system_extension_differ_in_their_order_only() {
+    let settings = |path: &str| -> BTreeSet<String> {
+        let text = read(path);
+        text.lines().filter(|line| !line.starts_with('#') && line.contains('=')).map(str::to_owned).collect()
+    };
+    for (name, without, with) in [
+        (
+            "flameholder-activate.service",
+            &["Before=local-fs.target systemd-sysctl.service systemd-tmpfiles-setup.service sysinit.target"]
+                [..],
+            &[
+                "After=systemd-sysext.service",
+                "Before=systemd-sysctl.service systemd-tmpfiles-setup.service sysinit.target",
+                "Wants=systemd-sysext.service",
+            ][..],
+        ),
+        ("ostree-finalize-staged.service.d/50-flameholder.conf", &[], &["After=systemd-sysext.service"]),
+    ] {
+        let [usual, other] =
+            ["systemd", "systemd/sysext"].map(|folder| settings(&format!("{folder}/{name}")));
+        let difference = |one: &BTreeSet<String>, two: &BTreeSet<String>| -> Vec<String> {
+            one.difference(two).cloned().collect()
+        };
+        assert_eq!(difference(&usual, &other), without, "{name}");
+        assert_eq!(difference(&other, &usual), with, "{name}");
+    }
+}
+
 /// Settings of services that systemd 252 does not know and ignores, with a warning.
 const NEWER_SETTINGS: [&str; 2] = ["RestartSteps", "RestartMaxDelaySec"];
 
@@ -173,64 +199,4 @@ fn units_have_only_settings_that_systemd_knows() {
     let is_newer = |line: &str| NEWER_SETTINGS.iter().any(|name| line.contains(&format!("'{name}'")));
     let of_ours = |line: &&str| line.contains("flameholder-") && !is_newer(line);
     assert_eq!(warnings.lines().filter(of_ours).collect::<Vec<_>>(), Vec::<&str>::new());
-}
-
-fn kola(extension: &str) -> Vec<PathBuf> {
-    let tests = "tests/vm/kola/tests/kola";
-    let folders = names(tests).into_iter().map(|folder| format!("{tests}/{folder}"));
-    let files =
-        folders.flat_map(|folder| names(&folder).into_iter().map(move |name| format!("{folder}/{name}")));
-    let paths = files.map(|file| Path::new(REPOSITORY).join(file));
-    paths.filter(|path| path.extension().unwrap_or_default() == extension).collect()
-}
-
-#[test]
-fn kola_scripts_parse_and_carry_metadata() {
-    let scripts = kola("");
-    assert!(scripts.len() >= 3);
-    for script in scripts {
-        let checked = Command::new("bash").arg("-n").arg(&script).output().unwrap();
-        assert!(checked.status.success(), "{}: {checked:?}", script.display());
-        let text = fs::read_to_string(&script).unwrap();
-        let metadata: String = text
-            .lines()
-            .filter_map(|line| line.strip_prefix("## "))
-            .map(|line| format!("{line}\n"))
-            .collect();
-        let metadata: Value = serde_saphyr::from_str(&metadata).unwrap();
-        assert!(metadata["kola"]["description"].is_string(), "{}", script.display());
-        let mode = std::os::unix::fs::PermissionsExt::mode(&script.metadata().unwrap().permissions());
-        assert_eq!(mode & 0o111, 0o111, "{} is not executable", script.display());
-    }
-}
-
-#[test]
-fn butane_configs_are_valid() {
-    let mut configs = kola("bu");
-    configs.push(Path::new(REPOSITORY).join("ignition/example.bu"));
-    for path in configs {
-        let shown = path.display();
-        let config: Value = serde_saphyr::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
-        assert_eq!((&config["variant"], &config["version"]), (&"fcos".into(), &"1.5.0".into()), "{shown}");
-        let files = config["storage"]["files"].as_array().unwrap();
-        let inline = |name: &str| {
-            let file = files.iter().find(|file| file["path"] == name)?;
-            file["contents"]["inline"].as_str().map(str::to_owned)
-        };
-        if let Some(encapsulated) = inline(paths::ENCAPSULATED) {
-            let content = inline(paths::CONTENT).unwrap();
-            let document =
-                first_boot::configuration(encapsulated.as_bytes(), Some(content.as_bytes())).unwrap();
-            assert_eq!(document["metadata"]["name"], "final", "{shown}");
-        }
-        let of_ours = "/etc/flameholder/config.d/";
-        for file in files.iter().filter(|file| file["path"].as_str().unwrap().starts_with(of_ours)) {
-            let fragment = flameholder::core::config::settings::FragmentFile {
-                path: flameholder::core::values::names::ManagedPath::parse(file["path"].as_str().unwrap())
-                    .unwrap(),
-                bytes: file["contents"]["inline"].as_str().unwrap().as_bytes().to_vec(),
-            };
-            flameholder::core::config::settings::Settings::of(&[fragment]).unwrap();
-        }
-    }
 }

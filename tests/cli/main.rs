@@ -7,6 +7,7 @@ mod documents;
 mod ignition;
 mod installation;
 mod interruption;
+mod kola;
 mod render;
 mod sandbox;
 mod schema;

@@ -29,6 +29,11 @@ impl TestedCommit {
         format!("{}{mark}", self.hash)
     }
 
+    /// Return true if the work tree differs from the commit.
+    pub fn is_modified(&self) -> bool {
+        self.is_modified
+    }
+
     /// Choose the share that a full run takes; outside a git work tree the first one.
     pub fn chosen_share(tree: &ProjectTree) -> PartNumber {
         let share = Self::of(tree).and_then(|commit| commit.share(SHARES));

@@ -20,18 +20,28 @@ const EXECUTABLES: [(&str, &str); 2] = [
 /// Directories that Ignition creates for them.
 const DIRECTORIES: [&str; 2] = ["/usr/local/libexec", "/usr/local/libexec/flameholder"];
 
-/// Print the config. The machine downloads the executables of the release build from `url`.
-pub fn print(workspace: &ProjectTree, url: &str) -> Result<()> {
-    workspace.build_release()?;
-    let digests = EXECUTABLES.map(|(name, _)| digest(&workspace.executable(name)));
-    let [agent, worker] = digests;
-    let config = render(&workspace.root().join("systemd"), url, &[agent?, worker?])?;
+/// Place of a system extension's image on a host, without the file.
+const EXTENSIONS: &str = "/var/lib/extensions";
+/// Folder with the units that differ on hosts with a system extension.
+const EXTENSION_UNITS: &str = "sysext";
+
+/// Print the config. The machine downloads from `url` the executables of the release build, or the image of the system
+/// `extension` in their place.
+pub fn print(workspace: &ProjectTree, url: &str, extension: Option<&Path>) -> Result<()> {
+    let systemd = workspace.root().join("systemd");
+    let config = if let Some(image) = extension {
+        render_extension(&systemd, url, image)?
+    } else {
+        workspace.build_release()?;
+        let [agent, worker] = EXECUTABLES.map(|(name, _)| digest(&workspace.executable(name)));
+        render(&systemd, url, &[agent?, worker?])?
+    };
     println!("{}", serde_json::to_string_pretty(&config)?);
     Ok(())
 }
 
-fn digest(executable: &Path) -> Result<String> {
-    let bytes = fs::read(executable).with_context(|| format!("reading {}", executable.display()))?;
+fn digest(file: &Path) -> Result<String> {
+    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
     Ok(format!("sha512-{:x}", Sha512::digest(bytes)))
 }
 
@@ -46,23 +56,45 @@ fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
     Ok(json!({
         "ignition": {"version": VERSION},
         "storage": {"directories": directories, "files": files.collect::<Vec<_>>()},
-        "systemd": {"units": units(systemd)?},
+        "systemd": {"units": units(systemd, None)?},
     }))
 }
 
-/// List our units, enabled, and the drop-ins for other projects' units.
-fn units(systemd: &Path) -> Result<Vec<Value>> {
+/// Render the config of a system extension: its image with its digest, and the units, which an extension cannot bring.
+fn render_extension(systemd: &Path, url: &str, image: &Path) -> Result<Value> {
+    let name = image.file_name().context("the image has no name")?.display().to_string();
+    let source = format!("{}/{name}", url.trim_end_matches('/'));
+    let contents = json!({"source": source, "verification": {"hash": digest(image)?}});
+    let mut units = units(systemd, Some(&systemd.join(EXTENSION_UNITS)))?;
+    units.push(json!({"name": "systemd-sysext.service", "enabled": true}));
+    Ok(json!({
+        "ignition": {"version": VERSION},
+        "storage": {
+            "directories": [{"path": EXTENSIONS, "mode": 0o755}],
+            // systemd takes the name of the extension from the file, and demands that its release file has the same.
+            "files": [{"path": format!("{EXTENSIONS}/flameholder.raw"), "mode": 0o644, "contents": contents}],
+        },
+        "systemd": {"units": units},
+    }))
+}
+
+/// List our units, enabled, and the drop-ins for other projects' units. A file of the same name in `instead` takes the place
+/// of another.
+fn units(systemd: &Path, instead: Option<&Path>) -> Result<Vec<Value>> {
+    let read = |name: &str| {
+        let other = instead.map(|folder| folder.join(name)).filter(|path| path.is_file());
+        let path = other.unwrap_or_else(|| systemd.join(name));
+        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
+    };
     let mut units = Vec::new();
     for name in folder::names(systemd)? {
-        let path = systemd.join(&name);
         if let Some(unit) = name.strip_suffix(".d") {
-            let dropins = folder::names(&path)?.into_iter().map(|name| {
-                let contents = fs::read_to_string(path.join(&name))?;
-                Ok(json!({"name": name, "contents": contents}))
-            });
+            let dropins = folder::names(&systemd.join(&name))?
+                .into_iter()
+                .map(|dropin| Ok(json!({"name": dropin, "contents": read(&format!("{name}/{dropin}"))?})));
             units.push(json!({"name": unit, "dropins": dropins.collect::<Result<Vec<_>>>()?}));
         } else if name.ends_with(".service") {
-            units.push(json!({"name": name, "enabled": true, "contents": fs::read_to_string(path)?}));
+            units.push(json!({"name": name, "enabled": true, "contents": read(&name)?}));
         }
     }
     Ok(units)
@@ -89,5 +121,29 @@ mod tests {
         let files = parsed.storage.unwrap().files.unwrap();
         let source = files[0].contents.as_ref().unwrap().source.as_ref().unwrap();
         assert_eq!(source, "https://downloads.example/0.1/flameholder");
+    }
+
+    #[test]
+    fn extension_comes_with_units_that_wait_for_it() {
+        let systemd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd"));
+        let folder = tempfile::tempdir().unwrap();
+        let image = folder.path().join("flameholder-1-x86-64.raw");
+        fs::write(&image, "image").unwrap();
+        let config = render_extension(systemd, "https://downloads.example/1", &image).unwrap();
+        let (_, warnings) = ignition_config::Config::parse_slice(config.to_string().as_bytes()).unwrap();
+        assert!(warnings.is_empty(), "{warnings:?}");
+        let file = &config["storage"]["files"][0];
+        assert_eq!(file["path"], "/var/lib/extensions/flameholder.raw");
+        assert_eq!(file["contents"]["source"], "https://downloads.example/1/flameholder-1-x86-64.raw");
+        let units = config["systemd"]["units"].as_array().unwrap();
+        let of = |name: &str| units.iter().find(|unit| unit["name"] == name).unwrap();
+        assert_eq!(of("systemd-sysext.service")["enabled"], true);
+        let activate = of("flameholder-activate.service")["contents"].as_str().unwrap();
+        assert!(activate.contains("\nAfter=systemd-sysext.service\n"), "{activate}");
+        let finalize = of("ostree-finalize-staged.service")["dropins"][0]["contents"].as_str().unwrap();
+        assert!(finalize.contains("\nAfter=systemd-sysext.service\n"), "{finalize}");
+        assert!(
+            of("flameholder-daemon.service")["contents"].as_str().unwrap().contains("flameholder daemon")
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `install`, `package`, `ignition`, `man` and `bench`.
+//! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `install`, `package`, `ignition`, `man`, `book`,
+//! `release` and `bench`.
 //!
 //! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other
 //! requirements.
 
+mod book;
 mod boot_entry;
 mod checks;
 mod commit;
@@ -17,6 +19,7 @@ mod package;
 mod packages;
 mod part_number;
 mod project_tree;
+mod release;
 mod setup;
 mod testing;
 mod vm;
@@ -28,6 +31,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, Parser, Subcommand};
 
+use crate::book::BookArgs;
 use crate::checks::TestExtent;
 use crate::commit::TestedCommit;
 use crate::consent::InstallConsent;
@@ -36,6 +40,7 @@ use crate::install::InstallArgs;
 use crate::package::PackageArgs;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
+use crate::release::ReleaseArgs;
 use crate::vm::VmCommand;
 
 /// Set-up, demo, tests, virtual machines and benchmarks of Flameholder.
@@ -61,6 +66,9 @@ enum ProjectCommand {
         /// Apply this rendered machine config instead of the demo's own.
         #[arg(long, value_name = "FILE")]
         config: Option<PathBuf>,
+        /// Play another story on a booted host in a virtual machine: an update, a broken one, and the automatic rollback.
+        #[arg(long, conflicts_with_all = ["keep", "config"])]
+        vm: bool,
     },
     /// Run every check that a change must pass, the quick ones first.
     Test(TestArgs),
@@ -72,14 +80,22 @@ enum ProjectCommand {
     Install(InstallArgs),
     /// Build packages for Debian and Fedora, check sums and a bill of materials.
     Package(PackageArgs),
-    /// Print an Ignition config that installs the release build on an OS image without it.
+    /// Print an Ignition config that installs the release build, or a system extension, on an OS image without it.
     Ignition {
-        /// The URL of the directory from which the machine downloads the two executables.
+        /// The URL of the directory from which the machine downloads the executables or the extension.
         #[arg(long, value_name = "URL")]
         from: String,
+        /// Install this image of a system extension, which `package` makes, instead of the executables; the machine
+        /// downloads it from the same directory.
+        #[arg(long, value_name = "FILE")]
+        extension: Option<PathBuf>,
     },
     /// Write the manual pages and shell completions from the command line.
     Man,
+    /// Make a book of the documentation.
+    Book(BookArgs),
+    /// Walk the checklist of a release, build its packages and tag it.
+    Release(ReleaseArgs),
     /// Call the parsers of outside input with generated inputs.
     Fuzz(FuzzArgs),
     /// Measure the release executable, each figure beside a baseline of the same run.
@@ -137,12 +153,16 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
     }
     let consent = InstallConsent::from_environment(xtask.yes);
     // Installations and packages need none of the requirements of the tests.
-    if !matches!(xtask.command, ProjectCommand::Install(_) | ProjectCommand::Package(_)) {
+    if !matches!(
+        xtask.command,
+        ProjectCommand::Install(_) | ProjectCommand::Package(_) | ProjectCommand::Book(_)
+    ) {
         setup::ensure_installed(consent)?;
     }
     match xtask.command {
         ProjectCommand::Setup => Ok(ExitCode::SUCCESS),
-        ProjectCommand::Demo { keep, config } => {
+        ProjectCommand::Demo { vm: true, .. } => vm::demo(&tree, consent).map(|()| ExitCode::SUCCESS),
+        ProjectCommand::Demo { keep, config, vm: false } => {
             tree.build_release()?;
             demo::show(&tree, keep, config.as_deref())?;
             Ok(ExitCode::SUCCESS)
@@ -152,11 +172,15 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
         ProjectCommand::Install(args) => install::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Package(args) => package::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
-        ProjectCommand::Ignition { from } => ignition::print(&tree, &from).map(|()| ExitCode::SUCCESS),
+        ProjectCommand::Ignition { from, extension } => {
+            ignition::print(&tree, &from, extension.as_deref()).map(|()| ExitCode::SUCCESS)
+        }
         ProjectCommand::Man => {
             invocation::run(&mut tree.cargo(&["run", "--quiet", "--package", "manual"]))?;
             Ok(ExitCode::SUCCESS)
         }
+        ProjectCommand::Release(args) => release::run(&tree, consent, &args),
+        ProjectCommand::Book(args) => book::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Bench { options } => bench(&tree, &options).map(|()| ExitCode::SUCCESS),
     }
 }

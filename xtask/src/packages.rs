@@ -11,6 +11,8 @@ use crate::invocation;
 pub enum RequirementProbe {
     /// An executable file of this name.
     Program(&'static str),
+    /// A file at this path.
+    File(&'static str),
     /// A library that pkg-config knows by this name, as the build scripts look for it.
     Library(&'static str),
 }

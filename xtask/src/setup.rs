@@ -7,6 +7,7 @@ use anyhow::{Result, bail, ensure};
 
 use crate::consent::InstallConsent;
 use crate::invocation;
+use crate::package;
 use crate::packages::{PackageFamily, PackageRequirement, RequirementProbe, listing};
 
 /// Requirements of the release build.
@@ -91,6 +92,7 @@ const TEST_REQUIREMENTS: &[PackageRequirement] = &[
         ["prometheus", "golang-github-prometheus"],
         "checks metrics and alert rules in tests",
     ),
+    require(RequirementProbe::Program("shellcheck"), ["shellcheck", "ShellCheck"], "reads scripts in tests"),
 ];
 
 /// Further requirements of virtual machines, checked by the commands that build them.
@@ -121,11 +123,21 @@ const PACKAGING_REQUIREMENTS: &[PackageRequirement] = &[
     ),
     require(RequirementProbe::Program("rpmbuild"), ["rpm", "rpm-build"], "builds packages for Fedora"),
     require(RequirementProbe::Program("lintian"), ["lintian", "lintian"], "reads packages for Debian"),
+    require(
+        RequirementProbe::Program("mksquashfs"),
+        ["squashfs-tools", "squashfs-tools"],
+        "makes images of system extensions",
+    ),
     require(RequirementProbe::Program("rpmlint"), ["rpmlint", "rpmlint"], "reads packages for Fedora"),
     require(
         RequirementProbe::Program("shellcheck"),
         ["shellcheck", "ShellCheck"],
         "reads scripts of packages",
+    ),
+    require(
+        RequirementProbe::File(package::SELINUX_MAKEFILE),
+        ["selinux-policy-dev", "selinux-policy-devel"],
+        "compiles the SELinux module",
     ),
 ];
 
@@ -201,6 +213,7 @@ fn missing(requirements: &[&'static [PackageRequirement]]) -> Vec<&'static Packa
 fn is_present(probe: RequirementProbe) -> bool {
     match probe {
         RequirementProbe::Program(name) => program_exists(name),
+        RequirementProbe::File(path) => Path::new(path).is_file(),
         // Without pkg-config every library counts as missing: the build scripts would not find it either.
         RequirementProbe::Library(name) => Command::new("pkg-config")
             .args(["--exists", name])
@@ -234,6 +247,7 @@ mod tests {
     fn installed_and_missing_requirements_are_distinguished() {
         assert!(is_present(RequirementProbe::Program("sh")));
         assert!(!is_present(RequirementProbe::Program("no-such-program")));
+        assert!(!is_present(RequirementProbe::File("/no/such/file")));
         assert!(!is_present(RequirementProbe::Library("no-such-library")));
     }
 

@@ -1,4 +1,4 @@
-//! State chart of `docs/development/lifecycle.md`, drawn from the state machine itself.
+//! State chart of `docs/development/lifecycle.md`, and the table beside it, drawn from the state machine itself.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,10 +9,13 @@ use flameholder::core::daemon::lifecycle::{
 };
 use flameholder::core::pinned_images::pin_state::PinState;
 use flameholder::core::plan::remaining_work::{LiveDisruption, RemainingWork};
+use layout::backends::svg::SVGWriter;
+use layout::gv::{DotParser, GraphBuilder};
 
 use crate::lifecycle::{desired, problem};
 
-const CHART: &str = "docs/development/lifecycle.md";
+const PAGE: &str = "docs/development/lifecycle.md";
+const CHART: &str = "docs/development/lifecycle.svg";
 const BEGIN: &str = "<!-- drawn from src/core/daemon/lifecycle by tests/core/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
@@ -151,22 +154,80 @@ fn edges() -> BTreeMap<(&'static str, &'static str), Vec<&'static str>> {
     edges
 }
 
-fn draw() -> String {
-    let lines = edges();
-    let lines =
-        lines.iter().map(|((from, to), words)| format!("    {from} --> {to}: {}\n", words.join(" / ")));
-    format!("```mermaid\nstateDiagram-v2\n    [*] --> Observing\n{}```\n", lines.collect::<String>())
+/// A transition that many phases have in common: the chart would be a web of them, so that a table lists them.
+fn is_common(from: &str, to: &str, words: &[&str]) -> bool {
+    let only = |allowed: &[&str]| words.iter().all(|word| allowed.contains(word));
+    from == to
+        || from == "BackingOff"
+        || from == "Blocked"
+        || (to == "BackingOff" && only(&["failed"]))
+        || (to == "Fetching" && only(&["another desired config"]))
+        || (to == "Observing" && only(&["timer expired", "state changed"]))
+}
+
+fn draw_table() -> String {
+    let mut rows: BTreeMap<(&str, String), Vec<&str>> = BTreeMap::new();
+    for ((from, to), words) in edges() {
+        if is_common(from, to, &words) {
+            let to = if from == to { "the same phase" } else { to };
+            rows.entry((to, words.join(" / "))).or_default().push(from);
+        }
+    }
+    let rows =
+        rows.into_iter().map(|((to, words), from)| format!("| {} | {words} | {to} |\n", from.join(", ")));
+    format!("| from | event | to |\n|---|---|---|\n{}", rows.collect::<String>())
+}
+
+/// The transitions of the chart, as a graph of the DOT language.
+fn graph() -> String {
+    let mut dot = String::from("digraph lifecycle {\n");
+    // In the order of an update, which the drawing follows.
+    let order: Vec<_> = all_phases().iter().map(DaemonPhase::name).collect();
+    let place = |name: &str| order.iter().position(|phase| *phase == name);
+    let mut edges: Vec<_> = edges().into_iter().collect();
+    edges.sort_by_key(|((from, to), _)| (place(from), place(to)));
+    for ((from, to), words) in edges {
+        if !is_common(from, to, &words) {
+            dot.push_str(&format!("  {from} -> {to} [label=\"{}\"]\n", words.join(" / ")));
+        }
+    }
+    dot + "}\n"
+}
+
+/// Draw the chart. The drawing differs a little from one run to the next, so that the graph is a comment in it, by which the
+/// chart is compared.
+fn draw_chart() -> String {
+    let parsed = DotParser::new(&graph()).process().expect("the graph is well formed");
+    let mut builder = GraphBuilder::new();
+    builder.visit_graph(&parsed);
+    let mut svg = SVGWriter::new();
+    builder.get().do_it(false, false, false, &mut svg);
+    let drawn = svg.finalize();
+    let lines: String = drawn.lines().map(|line| format!("{}\n", line.trim_end())).collect();
+    format!("{lines}<!--\n{}-->\n", graph().replace("->", "→"))
 }
 
 #[test]
 fn chart_in_the_documentation_matches_the_state_machine() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(CHART);
-    let text = std::fs::read_to_string(&path).unwrap();
-    let (before, rest) = text.split_once(BEGIN).expect("the page contains the chart's first marker");
-    let (drawn, after) = rest.split_once(END).expect("the page contains the chart's last marker");
+    let [page, chart] = [PAGE, CHART].map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join(name));
+    let text = std::fs::read_to_string(&page).unwrap();
+    let (before, rest) = text.split_once(BEGIN).expect("the page contains the table's first marker");
+    let (table, after) = rest.split_once(END).expect("the page contains the table's last marker");
     if std::env::var_os("FLAMEHOLDER_BLESS").is_some() {
-        std::fs::write(&path, format!("{before}{BEGIN}{}{END}{after}", draw())).unwrap();
+        std::fs::write(&page, format!("{before}{BEGIN}{}{END}{after}", draw_table())).unwrap();
+        std::fs::write(&chart, draw_chart()).unwrap();
         return;
     }
-    assert_eq!(drawn, draw(), "{CHART} differs from the state machine; FLAMEHOLDER_BLESS=1 draws it again");
+    assert_eq!(
+        table,
+        draw_table(),
+        "{PAGE} differs from the state machine; FLAMEHOLDER_BLESS=1 draws it again"
+    );
+    let drawn = std::fs::read_to_string(&chart).unwrap();
+    let (_, graph_of_chart) = drawn.split_once("<!--\n").expect("the chart has its graph in a comment");
+    let expected = format!("{}-->\n", graph().replace("->", "→"));
+    assert_eq!(
+        graph_of_chart, expected,
+        "{CHART} differs from the state machine; FLAMEHOLDER_BLESS=1 draws it again"
+    );
 }

@@ -29,6 +29,8 @@ pub enum HostOrigin {
     /// A machine as an installer leaves it for Ignition, and its Ignition config. [`Host::start`] does not
     /// wait for the first boot.
     Unprovisioned(String),
+    /// The same machine with an OS image that does not have the agent.
+    WithoutAgent(String),
     /// A host that [`Host::save_as`] saved under this name.
     Saved(String),
     /// A disk image in the qcow2 format, which is booted.
@@ -92,7 +94,7 @@ impl Host {
         let lab = Lab::locate()?;
         let base = snapshot::base(&lab, &start.origin)?;
         match start.origin {
-            HostOrigin::Unprovisioned(config) => {
+            HostOrigin::Unprovisioned(config) | HostOrigin::WithoutAgent(config) => {
                 let mut host = Self::new(lab, &base, start.write_log)?;
                 let file = host.folder().join("ignition.json");
                 std::fs::write(&file, config)?;

@@ -13,6 +13,8 @@ use crate::program;
 pub const REGISTRY: &str = "10.0.2.100:5000";
 /// Version of the OS on the disk of an unprovisioned machine; its initramfs has Ignition.
 pub const INSTALLED: u32 = 4;
+/// Version of the OS without the agent, on the disk of an unprovisioned machine.
+pub const WITHOUT_AGENT: u32 = 5;
 /// Version of the OS whose image is signed in the registry.
 pub const SIGNED: u32 = 2;
 /// Repository of the OS images in the registry.

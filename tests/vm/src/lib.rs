@@ -10,6 +10,7 @@ pub mod config;
 pub mod operator;
 pub mod program;
 pub mod signing;
+pub mod story;
 pub mod writelog;
 
 mod accel;

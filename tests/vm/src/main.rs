@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use clap::{Args, Parser};
 use vm::build::{Sources, build, builder, policy, run};
-use vm::{Forward, GuestOs};
+use vm::{Forward, GuestOs, HostOrigin, scenario, story};
 
 /// Build and boot OSTree hosts in QEMU.
 #[derive(Debug, Parser)]
@@ -16,6 +16,8 @@ enum Command {
     Builder,
     /// Compile the SELinux modules and link them with the policies of Debian 12 and 13.
     Policy,
+    /// Play the demo on a booted host.
+    Demo,
     /// Boot a host on this terminal, on a temporary disk.
     Run {
         #[command(flatten)]
@@ -51,6 +53,7 @@ fn main() -> Result<()> {
         Command::Build(args) => build(&args.sources(), args.os()).map(drop),
         Command::Builder => builder().map(drop),
         Command::Policy => policy::check(&repository()),
+        Command::Demo => scenario(HostOrigin::Fresh, story::tell),
         Command::Run { sources, os, forward } => run(&sources.sources(), sources.os(), os, &forward),
     }
 }

@@ -53,6 +53,26 @@ impl Host {
         self.wait_for_boot_check(limit)
     }
 
+    /// Wait for a boot other than `previous` until a user may log in: until `sshd.service` is active. Other units may still
+    /// be starting.
+    pub fn wait_for_login(&mut self, previous: &str, limit: Duration) -> Result<()> {
+        let mut from = 0;
+        until("a login to be possible", limit, || {
+            if self.failed_early(from)? {
+                self.start_booting()?;
+                from = 0;
+            }
+            if !self.agent_answers(from)? {
+                return Ok(None);
+            }
+            // The agent may end between two requests.
+            let is_other = self.boot_id().is_ok_and(|boot| boot != previous);
+            let state = self.run("systemctl is-active sshd.service");
+            let is_active = state.is_ok_and(|state| state.stdout.trim() == "active");
+            Ok((is_other && is_active).then_some(()))
+        })
+    }
+
     fn wait_for_matching_boot(
         &mut self,
         limit: Duration,

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
 
 use crate::host::HostOrigin;
-use crate::lab::{INSTALLED, Lab};
+use crate::lab::{INSTALLED, Lab, WITHOUT_AGENT};
 
 /// Base of a host: a read-only disk image, and the saved memory to resume from, if any.
 #[derive(Debug)]
@@ -37,6 +37,9 @@ pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
         HostOrigin::Fresh => Ok(Base::running(&lab.os_stage("warm")?)),
         HostOrigin::NeverBooted => Ok(Base::switched_off(&lab.os_stage("disk")?)),
         HostOrigin::Unprovisioned(_) => Ok(Base::switched_off(&lab.os_stage(&format!("disk{INSTALLED}"))?)),
+        HostOrigin::WithoutAgent(_) => {
+            Ok(Base::switched_off(&lab.os_stage(&format!("disk{WITHOUT_AGENT}"))?))
+        }
         HostOrigin::Saved(name) => {
             let folder = folder(lab, name)?;
             ensure!(folder.is_dir(), "no host {name:?} is saved by this test program for this build");

@@ -1,4 +1,4 @@
-//! Manual pages (`docs/man`) and shell completions (`docs/completions`): written from the command line that the executable
+//! Manual pages (`docs/man`), the book's page of the commands and shell completions (`docs/completions`): written from the command line that the executable
 //! has, and from the sources of messages and settings.
 
 mod command_pages;
@@ -6,6 +6,7 @@ mod completions;
 mod introduction;
 mod page;
 mod phases_page;
+mod reference_page;
 mod settings_page;
 
 use std::fs;
@@ -37,6 +38,7 @@ fn main() -> Result<ExitCode> {
     let mut files = command_pages::all(repository)?;
     files.push(phases_page::page());
     files.push(settings_page::page(repository)?);
+    files.push(reference_page::page()?);
     files.extend(completions::all()?);
     let mut is_stale = false;
     for GeneratedFile { path, text } in files {

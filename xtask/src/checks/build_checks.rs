@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{CheckOutcome, CheckRun, executable};
 use crate::testing::SCOPE;
-use crate::{demo, invocation, package};
+use crate::{book, demo, invocation, package};
 
 fn run_one(command: &mut Command) -> Result<CheckOutcome> {
     invocation::run(command).map(|()| CheckOutcome::PASSED)
@@ -57,6 +57,11 @@ pub fn release_executable(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 /// Build the packages, and check them.
 pub fn packages(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     package::check(run.tree, run.consent).map(|()| CheckOutcome::PASSED)
+}
+
+/// Make the book of the documentation.
+pub fn book(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
+    book::check(run.tree, run.consent).map(|()| CheckOutcome::PASSED)
 }
 
 /// Run the demo, which needs root.

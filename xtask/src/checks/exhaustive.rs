@@ -72,6 +72,21 @@ pub fn keep(tree: &ProjectTree, part: PartNumber, rows: &[CheckRow]) -> Result<(
 /// # Errors
 /// The results cannot be read.
 pub fn print_report(tree: &ProjectTree) -> Result<ExitCode> {
+    println!("\n==== exhaustive parts in {} ====", directory(tree).display());
+    let (text, is_complete) = render(&results(tree)?);
+    println!("{text}");
+    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Return true if all parts of some number of parts passed on this commit.
+///
+/// # Errors
+/// The results cannot be read.
+pub fn is_complete(tree: &ProjectTree) -> Result<bool> {
+    Ok(render(&results(tree)?).1)
+}
+
+fn results(tree: &ProjectTree) -> Result<BTreeMap<PartNumber, PartResult>> {
     let directory = directory(tree);
     let mut results = BTreeMap::new();
     if directory.is_dir() {
@@ -84,10 +99,7 @@ pub fn print_report(tree: &ProjectTree) -> Result<ExitCode> {
             }
         }
     }
-    println!("\n==== exhaustive parts in {} ====", directory.display());
-    let (text, is_complete) = render(&results);
-    println!("{text}");
-    Ok(if is_complete { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(results)
 }
 
 /// Render the results. Returns true if all parts of some number of parts passed.

@@ -19,7 +19,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use dependencies::DenyInstall;
-pub use exhaustive::print_report as print_exhaustive_report;
+pub use exhaustive::{is_complete as passed_exhaustively, print_report as print_exhaustive_report};
 use outcome::{CheckOutcome, CheckRow};
 
 use crate::consent::InstallConsent;
@@ -84,6 +84,8 @@ enum CheckScope {
     Quick,
     /// Full runs; of an exhaustive run, the first part.
     Full,
+    /// The first of the shares that full runs take in turn, and the first part of an exhaustive run.
+    FirstShare,
     /// Full runs, and each part of an exhaustive run.
     EachPart,
 }
@@ -92,7 +94,9 @@ impl CheckScope {
     fn includes(self, extent: TestExtent) -> bool {
         match extent {
             TestExtent::Quick => matches!(self, Self::Always | Self::Quick),
-            TestExtent::Full(_) => self != Self::Quick,
+            TestExtent::Full(share) => {
+                self != Self::Quick && (self != Self::FirstShare || share.index() == 1)
+            }
             TestExtent::Exhaustive(part) if part.index() == 1 => self != Self::Quick,
             TestExtent::Exhaustive(_) => self == Self::EachPart,
         }
@@ -131,6 +135,7 @@ const CHECKS: &[Check] = &[
     check("executable, TLS", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::tls),
     check("executable, idle", CheckScope::Full, &[TEST_BUILD, RELEASE_BUILD], test_checks::idle),
     check("fuzzing", CheckScope::EachPart, &[], test_checks::fuzzing),
+    check("book", CheckScope::FirstShare, &[], build_checks::book),
     check("demo", CheckScope::Full, &[RELEASE_BUILD], build_checks::demo),
     check("dependencies", CheckScope::Full, &[], build_checks::dependencies),
     check(

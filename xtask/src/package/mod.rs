@@ -1,11 +1,13 @@
-//! `cargo xtask package`: packages of Debian and Fedora from the tree of `cargo xtask install`, with the licenses of the
-//! linked crates, a bill of materials and check sums.
+//! `cargo xtask package`: packages of Debian and Fedora and a system extension from the tree of `cargo xtask install`, with the
+//! licenses of the linked crates, a bill of materials and check sums.
 //!
 //! dpkg and rpmbuild pack the tree as it is. cargo-deb and cargo-generate-rpm would need another list of the files.
 
 mod bill_of_materials;
 mod dependency_licenses;
 mod linked_crates;
+mod selinux_module;
+mod system_extension;
 mod verification;
 
 use std::fmt::Write as _;
@@ -18,6 +20,7 @@ use clap::Args;
 use sha2::{Digest as _, Sha256};
 
 use self::linked_crates::LinkedCrate;
+pub use self::selinux_module::MAKEFILE as SELINUX_MAKEFILE;
 use crate::consent::InstallConsent;
 use crate::install::{self, InstallArgs};
 use crate::project_tree::{ProjectTree, TlsLibrary};
@@ -40,16 +43,16 @@ const NOT_ON_DEBIAN: [&str; 2] =
 pub struct PackageArgs {
     /// Directory for the packages; created if it does not exist.
     #[arg(long, value_name = "DIR", default_value = "target/package")]
-    output: PathBuf,
+    pub output: PathBuf,
     /// Library that speaks TLS in the executables: packages take the host's.
     #[arg(long, value_enum, default_value = "openssl")]
-    tls: TlsLibrary,
+    pub tls: TlsLibrary,
     /// Take the executables of the last release build as they are.
     #[arg(long, conflicts_with = "tls")]
-    no_build: bool,
+    pub no_build: bool,
     /// Check the packages as far as that is possible without a host: an empty root, lintian, rpmlint and shellcheck.
     #[arg(long)]
-    check: bool,
+    pub check: bool,
 }
 
 /// Build the packages.
@@ -79,6 +82,20 @@ pub fn check(tree: &ProjectTree, consent: InstallConsent) -> Result<()> {
     run(tree, consent, &args)
 }
 
+/// Build the packages of the last release build below the target directory, and return their directory.
+///
+/// # Errors
+/// A package cannot be built.
+pub fn build_for_tests(tree: &ProjectTree, consent: InstallConsent) -> Result<PathBuf> {
+    let output = tree.target().join("vm/packages");
+    if output.exists() {
+        fs::remove_dir_all(&output).with_context(|| format!("removing {}", output.display()))?;
+    }
+    let args = PackageArgs { output: output.clone(), tls: tree.tls(), no_build: true, check: false };
+    run(tree, consent, &args)?;
+    Ok(output)
+}
+
 fn build(tree: &ProjectTree, consent: InstallConsent, args: &PackageArgs) -> Result<()> {
     let output = &args.output;
     fs::create_dir_all(output).with_context(|| format!("creating {}", output.display()))?;
@@ -91,12 +108,14 @@ fn build(tree: &ProjectTree, consent: InstallConsent, args: &PackageArgs) -> Res
     let bill = output.join(format!("flameholder-{VERSION}.cdx.json"));
     install::replace(&bill, bill_of_materials::render(&crates)?.as_bytes(), 0o644)?;
     build_rpm(tree, &laid_out, scratch.path(), output)?;
+    system_extension::build(&laid_out, scratch.path(), output)?;
     build_deb(tree, &laid_out, output)?;
     let sums = sums(output)?;
     install::replace(&output.join(SUMS), sums.as_bytes(), 0o644)
 }
 
 fn build_rpm(tree: &ProjectTree, laid_out: &Path, scratch: &Path, output: &Path) -> Result<()> {
+    let module = selinux_module::build(tree, scratch)?;
     let define = |name: &str, value: &str| ["--define".to_owned(), format!("{name} {value}")];
     let mut rpmbuild = Command::new("rpmbuild");
     rpmbuild.args(["-bb", "--quiet"]);
@@ -104,6 +123,7 @@ fn build_rpm(tree: &ProjectTree, laid_out: &Path, scratch: &Path, output: &Path)
     rpmbuild.args(define("_rpmdir", &output.display().to_string()));
     rpmbuild.args(define("_build_name_fmt", "%%{NAME}-%%{VERSION}-%%{RELEASE}.%%{ARCH}.rpm"));
     rpmbuild.args(define("version_", VERSION)).args(define("tree", &laid_out.display().to_string()));
+    rpmbuild.args(define("selinux_module", &module.display().to_string()));
     invocation::run(rpmbuild.arg(tree.root().join(DESCRIPTIONS).join("rpm/flameholder.spec")))
 }
 

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{DESCRIPTIONS, SUMS};
+use super::{DESCRIPTIONS, SUMS, system_extension};
 use crate::invocation;
 use crate::project_tree::ProjectTree;
 
@@ -32,6 +32,9 @@ pub(super) fn verify(tree: &ProjectTree, directory: &Path, names: &[String]) -> 
         Ok(found)
     };
     let (debs, rpms) = (find(".deb")?, find(".rpm")?);
+    for image in find(".raw")? {
+        system_extension::verify(&image)?;
+    }
     invocation::run(Command::new("sha256sum").args(["--check", "--quiet", SUMS]).current_dir(directory))?;
     invocation::run(
         Command::new("lintian").args(["--fail-on", "error,warning", "--allow-root"]).args(&debs),
@@ -66,6 +69,7 @@ pub(super) fn verify(tree: &ProjectTree, directory: &Path, names: &[String]) -> 
         "--erase",
         "flameholder",
         "flameholder-monitoring",
+        "flameholder-selinux",
     ]);
     invocation::run(&mut erase)?;
     let left: BTreeSet<_> = BROUGHT.iter().filter(|path| rpm_root.join(path).exists()).collect();

@@ -70,6 +70,15 @@ pub struct VmTestArgs {
     list: bool,
 }
 
+/// Play the demo on a booted host.
+///
+/// # Errors
+/// A build fails, or the host is not what the demo says.
+pub fn demo(tree: &ProjectTree, consent: InstallConsent) -> Result<()> {
+    build(tree, consent, ScenarioBuild::Alone, GuestOs::Plain)?;
+    invocation::run(&mut command(tree, "demo"))
+}
+
 /// Run a command of `cargo xtask vm`.
 ///
 /// # Errors
@@ -125,7 +134,7 @@ pub fn run_scenarios(
     let mut result = ScenarioResult::default();
     for os in scenarios.systems() {
         build(run.tree, consent, run.build, os)?;
-        result.add(scenarios.run(run, os)?);
+        result.add(scenarios.run(run, consent, os)?);
     }
     result.skip(scenarios.of_other_systems(run)?);
     Ok(result)

@@ -6,6 +6,8 @@ use anyhow::Result;
 
 use super::guest_os::GuestOs;
 use super::share;
+use crate::consent::InstallConsent;
+use crate::package;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 use crate::testing::{IgnoredTests, NEXT_RELEASE, SkippedGroup, TestRunner, TestSelection, TestTally};
@@ -18,6 +20,10 @@ const SIGNATURES: &str = "signed_image_is_staged_and_an_unsigned_one_refused";
 const DIVIDED: &str = "hosts";
 /// Scenarios that exchange the agent with the next release.
 const WITH_NEXT_RELEASE: &str = "generations::releases::";
+/// Scenarios that install a package.
+const WITH_PACKAGES: &str = "installations::";
+/// Environment variable with the directory of the packages.
+const PACKAGES: &str = "FLAMEHOLDER_PACKAGES";
 /// Scenarios that run on hosts with SELinux only.
 const WITH_SELINUX: &str = "confinement::";
 /// Number of virtual machines that run at a time. Each has two processors, which it keeps busy half of the
@@ -137,7 +143,7 @@ impl VmScenarios {
     ///
     /// # Errors
     /// The scenarios cannot be built, listed or run. A failed scenario is no error.
-    pub fn run(&self, run: &ScenarioRun<'_>, os: GuestOs) -> Result<ScenarioResult> {
+    pub fn run(&self, run: &ScenarioRun<'_>, consent: InstallConsent, os: GuestOs) -> Result<ScenarioResult> {
         let ScenarioRun { tree, runner, is_exhaustive, .. } = *run;
         let ScenarioNames { core, mut selected, others, ignored } = self.names(run, os)?;
         let is_possible = |name: &String| tree.has_next_release() || !name.starts_with(WITH_NEXT_RELEASE);
@@ -148,6 +154,9 @@ impl VmScenarios {
         let mut command = tests.command(tree, runner);
         command.envs([tree.vm_variable()]).env("RUST_LIB_BACKTRACE", "0");
         command.env("FLAMEHOLDER_VM_OS", os.variable()).env(NEXT_RELEASE, tree.next_release());
+        if names.iter().any(|name| name.starts_with(WITH_PACKAGES)) {
+            command.env(PACKAGES, package::build_for_tests(tree, consent)?);
+        }
         if is_exhaustive {
             command.env("FLAMEHOLDER_EXHAUSTIVE", "1");
         }

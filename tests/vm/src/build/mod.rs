@@ -9,8 +9,8 @@
 //! | `tree` | the `debian` tree in OSTree's layout, with an initramfs | its recipe changes |
 //! | `accelerator` | the name of the accelerator: `kvm` if KVM runs a guest, else `tcg` | the machine or QEMU changes |
 //! | `overlay` | this project's executables and units, and the files of the tests | one of them changes |
-//! | `images` | four versions of the OS as container images, in a layout and a registry's storage | `tree` or `overlay` changes |
-//! | `disk`, `disk4` | a disk with version 1 deployed, and one as an installer leaves it for Ignition | `images` changes |
+//! | `images` | five versions of the OS as container images, in a layout and a registry's storage | `tree` or `overlay` changes |
+//! | `disk`, `disk4`, `disk5` | a disk with version 1 deployed, one as an installer leaves it for Ignition, and one like it without the agent | `images` changes |
 //! | `warm` | `disk` after a boot, with the memory of the running host | `disk` or the machine changes |
 //!
 //! The stages of a host with SELinux are `debian-selinux`, `tree-selinux` and so on, and `policy`, the policies of its OS.
@@ -99,6 +99,9 @@ fn build_disk(sources: &Sources, os: GuestOs, version: u32) -> Result<(Lab, Path
     };
     let images = images(&cache, sources, os, [&builder, &tree, &overlay, &policy])?;
     disk(&cache, sources, os, &images, lab::INSTALLED)?;
+    if os == GuestOs::Plain {
+        disk(&cache, sources, os, &images, lab::WITHOUT_AGENT)?;
+    }
     let disk = disk(&cache, sources, os, &images, version)?;
     Ok((lab, disk))
 }
@@ -206,7 +209,7 @@ fn disk(cache: &Cache, sources: &Sources, os: GuestOs, images: &Path, version: u
     let name = if version == 1 { "disk".to_owned() } else { format!("disk{version}") };
     let builder = cache.current("builder")?;
     // Debian's Ignition takes the order to run, and its platform, from the kernel arguments.
-    let is_installed = version == lab::INSTALLED;
+    let is_installed = [lab::INSTALLED, lab::WITHOUT_AGENT].contains(&version);
     let ignition = if is_installed { "ignition.firstboot ignition.platform.id=qemu" } else { "" };
     let selinux = if os == GuestOs::Selinux { policy::KERNEL_ARGUMENTS } else { "" };
     let arguments = format!("{ignition} {selinux}");

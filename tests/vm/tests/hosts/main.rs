@@ -8,5 +8,7 @@ mod cuts;
 mod daemon;
 mod first_boot;
 mod generations;
+mod installations;
 mod kola;
+mod pages;
 mod prepared;

@@ -1,0 +1,146 @@
+//! The tests of `tests/kola`, by the rules of kola: the real Ignition applies the test's Butane config, the script is called the
+//! moment a login is possible, and again after each reboot that it announced.
+
+mod butane;
+mod session;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anyhow::Result;
+use vm::operator::allow_rollback;
+use vm::{Host, HostOrigin, scenario};
+
+/// Tests of `tests/kola`, each of which a function of this file runs.
+const TESTS: [&str; 11] = [
+    "crash/apply",
+    "crash/three-boots",
+    "daemon/dir",
+    "disk/full",
+    "firstboot/completes",
+    "firstboot/nothing",
+    "generations/revert",
+    "generations/update",
+    "health/network",
+    "live/reload",
+    "status/basic",
+];
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../kola")
+}
+
+/// Script of a test: a file of its name, or `test.sh` in a folder of its name.
+fn script(name: &str) -> PathBuf {
+    let path = folder().join(name);
+    if path.is_dir() { path.join("test.sh") } else { path }
+}
+
+/// Run a test on a machine that was never booted; `expect` declares the failures that belong to it.
+fn run(name: &str, expect: impl FnOnce(&mut Host)) -> Result<()> {
+    let script = script(name);
+    let config = script.with_file_name("config.bu");
+    let config = if config.is_file() { Some(fs::read_to_string(config)?) } else { None };
+    scenario(HostOrigin::Unprovisioned(butane::to_ignition(config.as_deref())?), |host| {
+        expect(host);
+        session::run(
+            host,
+            &fs::read_to_string(&script)?,
+            &fs::read_to_string(folder().join("data/steps.sh"))?,
+        )
+    })
+}
+
+fn nothing(_host: &mut Host) {}
+
+fn rollback(host: &mut Host) {
+    allow_rollback(host);
+    host.allow_error("Failed to start flameholder-check-");
+}
+
+#[test]
+fn every_test_of_kola_runs_here() {
+    let mut found = BTreeSet::new();
+    let mut pending = vec![folder()];
+    while let Some(path) = pending.pop() {
+        for entry in fs::read_dir(&path).unwrap() {
+            let path = entry.unwrap().path();
+            let meta = fs::metadata(&path).unwrap();
+            if meta.is_dir() {
+                pending.push(path);
+            } else if meta.permissions().mode() & 0o111 != 0 {
+                let named = if path.ends_with("test.sh") { path.parent().unwrap() } else { &path };
+                found.insert(named.strip_prefix(folder()).unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    assert_eq!(found, TESTS.map(ToOwned::to_owned).into());
+}
+
+#[test]
+#[ignore = "exhaustive: tests without a boot cover resets"]
+fn reset_host_boots_the_old_generation_whole() -> Result<()> {
+    run("crash/apply", nothing)
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario counts boots as well"]
+fn generation_that_never_ends_its_boot_check_is_rolled_back() -> Result<()> {
+    run("crash/three-boots", rollback)
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario runs the daemon as well"]
+fn daemon_follows_a_directory() -> Result<()> {
+    run("daemon/dir", nothing)
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario fills the disk as well"]
+fn full_disk_refuses_an_update() -> Result<()> {
+    run("disk/full", nothing)
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario completes a first boot as well"]
+fn first_boot_completes_before_a_login() -> Result<()> {
+    run("firstboot/completes", |host| host.allow_error("flameholder-firstboot.service"))
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario has nothing to complete as well"]
+fn first_boot_without_changes_takes_no_reboot() -> Result<()> {
+    run("firstboot/nothing", nothing)
+}
+
+#[test]
+#[ignore = "exhaustive: other scenarios roll back by themselves as well"]
+fn failing_health_check_is_rolled_back() -> Result<()> {
+    run("generations/revert", rollback)
+}
+
+#[test]
+#[ignore = "exhaustive: other scenarios update and roll back as well"]
+fn updates_and_a_rollback_take_one_reboot_each() -> Result<()> {
+    run("generations/update", allow_rollback)
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario loses the network as well"]
+fn lost_network_is_rolled_back() -> Result<()> {
+    run("health/network", rollback)
+}
+
+#[test]
+#[ignore = "exhaustive: tests without a boot cover live updates"]
+fn live_update_reboots_nothing() -> Result<()> {
+    run("live/reload", |host| host.allow_error("crio.service"))
+}
+
+#[test]
+#[ignore = "exhaustive: tests without a boot check the installation as well"]
+fn installation_is_whole() -> Result<()> {
+    run("status/basic", nothing)
+}
