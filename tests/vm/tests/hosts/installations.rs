@@ -120,7 +120,7 @@ fn debian_package_is_installed_upgraded_and_removed_whole() -> Result<()> {
     on_a_host_without_the_agent(|host| {
         host.write("/var/tmp/flameholder.deb", std::fs::read(package(".deb")?)?)?;
         // The image has no database of packages: their dependencies are there, and dpkg knows nothing of them.
-        host.run_ok("ostree admin unlock && mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates && touch /var/lib/dpkg/status")?;
+        host.run_ok("ostree admin unlock && rm -rf /var/lib/dpkg && mkdir -p /var/lib/dpkg/info /var/lib/dpkg/updates && touch /var/lib/dpkg/status")?;
         let dpkg = "dpkg --force-depends";
         host.run_ok(&format!("{dpkg} --install /var/tmp/flameholder.deb 2>&1"))?;
         host.run_ok("flameholder version")?;
