@@ -65,12 +65,12 @@ fn staged_update_writes_annotations_and_conditions_in_order() {
     update_costs::assert_staged(&log);
     assert_eq!(cluster.annotation("reason").as_deref(), Some(""));
     // Permissions that no update needs: the object is missing, and the CA of the API server rotates.
+    cluster.proxy.clear();
     cluster.create_pool("worker");
     cluster.add_role("worker");
     cluster.delete_node_object();
     cluster.create_trust(&json!({}));
     cluster.set_rotation("true");
-    cluster.proxy.clear();
     host.write_etc("app/a.conf", "changed");
     agent.wait_for_line("Drifted rendered-two");
     cluster.wait_for_write("state=Degraded");
