@@ -26,8 +26,8 @@ impl CommandFolder {
         SysrootBuilder::new(Os::new(1)).create(&template.join("sysroot")).unwrap();
         write_image(&Os::new(2), &template.join("os-2"), None).unwrap();
         fs::copy(fixture("demo/worker.yaml"), template.join("worker.yaml")).unwrap();
-        for name in ["rendered-1.json", "rendered-2.json"] {
-            let from = if name == "rendered-1.json" { "01-base.json" } else { "03-kernel-args.json" };
+        for (from, name) in [("01-base.json", "rendered-1.json"), ("03-kernel-args.json", "rendered-2.json")]
+        {
             fs::copy(fixture("rendered").join(from), template.join(name)).unwrap();
         }
         fs::copy(repository().join("deploy/monitoring/rules.yaml"), template.join("rules.yaml")).unwrap();

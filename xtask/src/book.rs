@@ -16,7 +16,7 @@ use crate::project_tree::ProjectTree;
 /// Release of mdBook that makes the book; its builds with other releases can differ.
 const MDBOOK: &str = "0.5.4";
 
-/// Where the book is written.
+/// Options of `cargo xtask book`.
 #[derive(Debug, Args)]
 pub struct BookArgs {
     /// Write the book into this directory, which is emptied first, instead of one below the target directory.

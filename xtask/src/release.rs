@@ -14,10 +14,10 @@ use crate::{checks, invocation};
 
 /// Version of the workspace.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
-/// Files that name the version besides `Cargo.toml`, with the text around it.
-const NAMED: [(&str, &str, &str); 2] = [
-    ("deploy/kubernetes/kustomization.yaml", "newTag: ", "\n"),
-    ("systemd/flameholder-activate.service", "Version=", "\n"),
+/// Files that name the version besides `Cargo.toml`, with the text before it in its line.
+const NAMED: [(&str, &str); 2] = [
+    ("deploy/kubernetes/kustomization.yaml", "newTag: "),
+    ("systemd/flameholder-activate.service", "Version="),
 ];
 
 #[derive(Debug, Args)]
@@ -93,8 +93,8 @@ fn checklist(tree: &ProjectTree) -> Result<Vec<ReleaseItem>> {
             missing: missing_changes(&read("CHANGELOG.md")?),
         },
     ];
-    for (file, before, after) in NAMED {
-        let named = version_in(&read(file)?, before, after).unwrap_or_default();
+    for (file, before) in NAMED {
+        let named = version_in(&read(file)?, before).unwrap_or_default();
         items.push(item("the version is named in one way", named == VERSION, || {
             format!("{file} names {named:?}")
         }));
@@ -111,14 +111,12 @@ fn item(subject: &'static str, is_done: bool, way: impl FnOnce() -> String) -> R
     ReleaseItem { subject, missing: (!is_done).then(way) }
 }
 
-/// Text between `before` and `after`.
-fn version_in(text: &str, before: &str, after: &str) -> Option<String> {
-    let (_, rest) = text.split_once(before)?;
-    let (version, _) = rest.split_once(after)?;
-    Some(version.trim().to_owned())
+/// Rest of the first line that begins with `before`, behind its indentation.
+fn version_in(text: &str, before: &str) -> Option<String> {
+    text.lines().find_map(|line| line.trim().strip_prefix(before)).map(ToOwned::to_owned)
 }
 
-/// What the changelog lacks for this version: a section of its own with a date, in the form of Keep a Changelog.
+/// Return the part that the changelog lacks for this version: a section of its own with a date, in the form of Keep a Changelog.
 fn missing_changes(changelog: &str) -> Option<String> {
     let heading = format!("## [{VERSION}] - ");
     let Some((_, section)) = changelog.split_once(&heading) else {
@@ -160,7 +158,7 @@ mod tests {
 
     #[test]
     fn version_is_found_between_its_neighbours() {
-        assert_eq!(version_in("a\nnewTag: 1.2.3\nb", "newTag: ", "\n").as_deref(), Some("1.2.3"));
-        assert_eq!(version_in("a", "newTag: ", "\n"), None);
+        assert_eq!(version_in("a\nnewTag: 1.2.3\nb", "newTag: ").as_deref(), Some("1.2.3"));
+        assert_eq!(version_in("a", "newTag: "), None);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 /// Beginning of the comment that gives the reason for commands that do not run.
 const REASON: &str = "<!-- not run: ";
 
-/// Where the commands of a block run.
+/// Place in which the commands of a block run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CommandPlace {
     /// In a folder with a tree, a sysroot, an image and the files of the page.
@@ -55,7 +55,7 @@ impl CodeBlock {
         self.info.as_deref()?.split(' ').find_map(|word| word.strip_prefix("file="))
     }
 
-    /// Where the block's commands run; `None` for a block without commands.
+    /// Place in which the block's commands run; `None` for a block without commands.
     #[must_use]
     pub fn place(&self) -> Option<CommandPlace> {
         match self.info.as_deref()? {

@@ -38,6 +38,13 @@ pub fn run_until_rebooted(host: &mut Host, command: &str) -> Result<()> {
     booted.map_err(|error| error.context(format!("`{command}` printed: {}", output(host))))
 }
 
+/// Return the kernel argument of the booted generation.
+pub fn generation_argument(host: &mut Host) -> Result<String> {
+    let line = host.run_ok("cat /proc/cmdline")?;
+    let argument = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
+    Ok(argument.context("the kernel command line names no generation")?.to_owned())
+}
+
 /// Roll back, and check that the config `to` is current after the reboot.
 pub fn roll_back(host: &mut Host, to: &str) -> Result<()> {
     run_until_rebooted(host, "flameholder rollback --reboot auto")?;

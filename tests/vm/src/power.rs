@@ -56,20 +56,9 @@ impl Host {
     /// Wait for a boot other than `previous` until a user may log in: until `sshd.service` is active. Other units may still
     /// be starting.
     pub fn wait_for_login(&mut self, previous: &str, limit: Duration) -> Result<()> {
-        let mut from = 0;
-        until("a login to be possible", limit, || {
-            if self.failed_early(from)? {
-                self.start_booting()?;
-                from = 0;
-            }
-            if !self.agent_answers(from)? {
-                return Ok(None);
-            }
-            // The agent may end between two requests.
-            let is_other = self.boot_id().is_ok_and(|boot| boot != previous);
-            let state = self.run("systemctl is-active sshd.service");
-            let is_active = state.is_ok_and(|state| state.stdout.trim() == "active");
-            Ok((is_other && is_active).then_some(()))
+        self.wait_for_guest("a login to be possible", limit, |host| {
+            let is_other = host.boot_id()? != previous;
+            Ok(is_other && host.run("systemctl is-active sshd.service")?.stdout.trim() == "active")
         })
     }
 
@@ -78,8 +67,20 @@ impl Host {
         limit: Duration,
         matches_boot: impl Fn(&mut Self) -> Result<bool>,
     ) -> Result<()> {
+        self.wait_for_guest("the next boot", limit, matches_boot)?;
+        self.wait_until_up(limit)
+    }
+
+    /// Wait until the guest's agent answers and `holds` is true. A boot that QEMU failed before its root file system was in use
+    /// is repeated.
+    fn wait_for_guest(
+        &mut self,
+        what: &str,
+        limit: Duration,
+        holds: impl Fn(&mut Self) -> Result<bool>,
+    ) -> Result<()> {
         let mut from = self.alive()?.serial.text()?.len();
-        until("the next boot", limit, || {
+        until(what, limit, || {
             if self.failed_early(from)? {
                 self.start_booting()?;
                 from = 0;
@@ -88,9 +89,8 @@ impl Host {
                 return Ok(None);
             }
             // The agent may end between two requests.
-            Ok(matches_boot(self).unwrap_or_default().then_some(()))
-        })?;
-        self.wait_until_up(limit)
+            Ok(holds(self).unwrap_or_default().then_some(()))
+        })
     }
 
     /// Kill QEMU: data that the guest has not flushed is lost.

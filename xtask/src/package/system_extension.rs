@@ -14,7 +14,7 @@ use crate::{install, invocation};
 
 /// Name of the extension; that of its image on a host, without the version.
 pub const NAME: &str = "flameholder";
-/// What belongs to an OS image or a package only.
+/// Files that belong to an OS image or a package only.
 const LEFT_OUT: [&str; 3] = ["usr/lib/systemd", "usr/lib/tmpfiles.d", "usr/lib/flameholder"];
 
 /// Architecture of this machine, as systemd spells it (`os-release(5)`, `ConditionArchitecture=`).
@@ -49,9 +49,6 @@ pub(super) fn build(laid_out: &Path, scratch: &Path, output: &Path) -> Result<Pa
     let place = tree.join(format!("usr/lib/extension-release.d/extension-release.{NAME}"));
     install::replace(&place, release.as_bytes(), 0o644)?;
     let image = output.join(file_name()?);
-    if image.exists() {
-        fs::remove_file(&image).with_context(|| format!("removing {}", image.display()))?;
-    }
     let mut make = Command::new("mksquashfs");
     make.arg(&tree).arg(&image).args(["-all-root", "-noappend", "-no-progress", "-quiet", "-comp", "zstd"]);
     invocation::run(make.stdout(Stdio::null()))?;

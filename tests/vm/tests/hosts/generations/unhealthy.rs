@@ -3,8 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
-use vm::operator::{allow_rollback, booted, ensure_current, ensure_readers_saw, run_until_rebooted, status};
+use anyhow::{Result, ensure};
+use vm::operator::{
+    allow_rollback, booted, ensure_current, ensure_readers_saw, generation_argument, run_until_rebooted,
+    status,
+};
 use vm::{Host, scenario};
 
 use crate::change::REBOOT;
@@ -27,9 +30,7 @@ fn ensure_rolled_back_and_blocked(fault: &str, expected: &str) -> Result<()> {
 
 fn ensure_rolled_back(host: &mut Host, fault: &str, expected: &str) -> Result<()> {
     host.run_ok(&format!("echo {fault} > /var/fault && sync"))?;
-    let line = host.run_ok("cat /proc/cmdline")?;
-    let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
-    let old = old.context("the kernel command line names no generation")?.to_owned();
+    let old = generation_argument(host)?;
     let (before, begun) = (host.boot_id()?, Instant::now());
     host.spawn("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
     host.wait_for_console("reboot: Restarting system", REBOOT)?;
@@ -109,9 +110,7 @@ fn var_that_does_not_mount_rolls_back() -> Result<()> {
         let config = faulty(host).file("/etc/fstab", &format!("{fstab}{missing}"));
         host.write("/var/tmp/desired.json", config.render())?;
         host.registry().start()?;
-        let line = host.run_ok("cat /proc/cmdline")?;
-        let old = line.split_whitespace().find(|word| word.starts_with("flameholder.generation="));
-        let old = old.context("the kernel command line names no generation")?.to_owned();
+        let old = generation_argument(host)?;
         host.spawn("flameholder apply --desired /var/tmp/desired.json --reboot auto")?;
         host.wait_for_console("reboot: Restarting system", REBOOT)?;
         // Without the mount, local-fs.target fails, and the host ends in the emergency shell.
