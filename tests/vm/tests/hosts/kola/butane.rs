@@ -69,7 +69,12 @@ struct Dropin {
 /// Translate a config; a field that is not known here is an error.
 pub(crate) fn to_ignition(config: Option<&str>) -> Result<String> {
     let butane: Butane = match config {
-        Some(text) => serde_saphyr::from_str(text).context("reading config.bu")?,
+        Some(text) => {
+            // Butane reads modes in octal, as YAML 1.1 does.
+            let mut options = serde_saphyr::Options::default();
+            options.legacy_octal_numbers = true;
+            serde_saphyr::from_str_with_options(text, options).context("reading config.bu")?
+        }
         None => Butane { variant: "fcos".into(), version: "1.5.0".into(), ..Butane::default() },
     };
     ensure!(butane.variant == "fcos" && butane.version == "1.5.0", "config.bu is of another version");

@@ -15,10 +15,10 @@ const UNIT: &str = "kola-runext.service";
 const PREPARE: &str = "#!/bin/sh\nset -e\nmkfifo /run/kola-acknowledged\necho \"$1\" > /run/kola-mark.new\n\
     mv /run/kola-mark.new /run/kola-mark\nread -r _ < /run/kola-acknowledged\n";
 
-/// What became of one call of the script.
+/// End of one call of the script.
 enum CallOutcome {
     Passed,
-    /// It announced a reboot with this mark.
+    /// The script announced a reboot with this mark.
     Announced(String),
 }
 
