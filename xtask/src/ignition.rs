@@ -4,11 +4,13 @@ use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha512};
 
-use crate::folder;
 use crate::project_tree::ProjectTree;
+use crate::{folder, install};
 
 /// The version of the config; Ignition 2.15 and later read it.
 const VERSION: &str = "3.4.0";
@@ -25,33 +27,55 @@ const EXTENSIONS: &str = "/var/lib/extensions";
 /// Folder with the units that differ on hosts with a system extension.
 const EXTENSION_UNITS: &str = "sysext";
 
-/// Print the config. The machine downloads from `url` the executables of the release build, or the image of the system
+/// Place that the machine has the files from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileSource {
+    /// Directory at this URL, from which the machine downloads them.
+    Url(String),
+    /// The config itself.
+    Config,
+}
+
+impl FileSource {
+    /// Return the contents of a file, as an Ignition config names them.
+    fn contents(&self, file: &Path) -> Result<Value> {
+        let name = file.file_name().context("the file has no name")?.display();
+        let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+        match self {
+            Self::Url(url) => {
+                let hash = format!("sha512-{:x}", Sha512::digest(bytes));
+                let source = format!("{}/{name}", url.trim_end_matches('/'));
+                Ok(json!({"source": source, "verification": {"hash": hash}}))
+            }
+            Self::Config => {
+                let text = BASE64_STANDARD.encode(install::compressed(&bytes)?);
+                Ok(json!({"source": format!("data:;base64,{text}"), "compression": "gzip"}))
+            }
+        }
+    }
+}
+
+/// Print the config. The machine has from `source` the executables of the release build, or the image of the system
 /// `extension` in their place.
-pub fn print(workspace: &ProjectTree, url: &str, extension: Option<&Path>) -> Result<()> {
+pub fn print(workspace: &ProjectTree, source: &FileSource, extension: Option<&Path>) -> Result<()> {
     let systemd = workspace.root().join("systemd");
     let config = if let Some(image) = extension {
-        render_extension(&systemd, url, image)?
+        render_extension(&systemd, &source.contents(image)?)?
     } else {
         workspace.build_release()?;
-        let [agent, worker] = EXECUTABLES.map(|(name, _)| digest(&workspace.executable(name)));
-        render(&systemd, url, &[agent?, worker?])?
+        let [agent, worker] = EXECUTABLES.map(|(name, _)| source.contents(&workspace.executable(name)));
+        render(&systemd, &[agent?, worker?])?
     };
     println!("{}", serde_json::to_string_pretty(&config)?);
     Ok(())
 }
 
-fn digest(file: &Path) -> Result<String> {
-    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
-    Ok(format!("sha512-{:x}", Sha512::digest(bytes)))
-}
-
-/// Render the config: the executables with their digests, and the units in the directory `systemd`.
-fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
-    let url = url.trim_end_matches('/');
-    let files = EXECUTABLES.iter().zip(digests).map(|((name, path), digest)| {
-        let contents = json!({"source": format!("{url}/{name}"), "verification": {"hash": digest}});
-        json!({"path": path, "mode": 0o755, "contents": contents})
-    });
+/// Render the config: the executables with these contents, and the units in the directory `systemd`.
+fn render(systemd: &Path, executables: &[Value; 2]) -> Result<Value> {
+    let files = EXECUTABLES
+        .iter()
+        .zip(executables)
+        .map(|((_, path), contents)| json!({"path": path, "mode": 0o755, "contents": contents}));
     let directories = DIRECTORIES.map(|path| json!({"path": path, "mode": 0o755}));
     Ok(json!({
         "ignition": {"version": VERSION},
@@ -60,11 +84,8 @@ fn render(systemd: &Path, url: &str, digests: &[String; 2]) -> Result<Value> {
     }))
 }
 
-/// Render the config of a system extension: its image with its digest, and the units, which an extension cannot bring.
-fn render_extension(systemd: &Path, url: &str, image: &Path) -> Result<Value> {
-    let name = image.file_name().context("the image has no name")?.display().to_string();
-    let source = format!("{}/{name}", url.trim_end_matches('/'));
-    let contents = json!({"source": source, "verification": {"hash": digest(image)?}});
+/// Render the config of a system extension: its image with these contents, and the units, which an extension cannot bring.
+fn render_extension(systemd: &Path, contents: &Value) -> Result<Value> {
     let mut units = units(systemd, Some(&systemd.join(EXTENSION_UNITS)))?;
     units.push(json!({"name": "systemd-sysext.service", "enabled": true}));
     Ok(json!({
@@ -102,13 +123,21 @@ fn units(systemd: &Path, instead: Option<&Path>) -> Result<Vec<Value>> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
     use super::*;
 
     #[test]
     fn config_is_valid_and_has_every_unit() {
         let systemd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd"));
-        let digests = ["a", "b"].map(|name| format!("sha512-{:x}", Sha512::digest(name)));
-        let config = render(systemd, "https://downloads.example/0.1/", &digests).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let source = FileSource::Url("https://downloads.example/0.1/".to_owned());
+        let executables = EXECUTABLES.map(|(name, _)| {
+            let file = folder.path().join(name);
+            fs::write(&file, name).unwrap();
+            source.contents(&file).unwrap()
+        });
+        let config = render(systemd, &executables).unwrap();
         let (parsed, warnings) = ignition_config::Config::parse_slice(config.to_string().as_bytes()).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");
         let ignition_config::Config::V3_4(parsed) = parsed else { panic!("another version") };
@@ -124,12 +153,26 @@ mod tests {
     }
 
     #[test]
+    fn config_of_a_machine_without_network_has_the_files_in_it() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(&file, "executable").unwrap();
+        let contents = FileSource::Config.contents(file.path()).unwrap();
+        assert_eq!(contents["compression"], "gzip");
+        let text = contents["source"].as_str().unwrap().strip_prefix("data:;base64,").unwrap();
+        let compressed = BASE64_STANDARD.decode(text).unwrap();
+        let mut read = String::new();
+        flate2::read::GzDecoder::new(compressed.as_slice()).read_to_string(&mut read).unwrap();
+        assert_eq!(read, "executable");
+    }
+
+    #[test]
     fn extension_comes_with_units_that_wait_for_it() {
         let systemd = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../systemd"));
         let folder = tempfile::tempdir().unwrap();
         let image = folder.path().join("flameholder-1-x86-64.raw");
         fs::write(&image, "image").unwrap();
-        let config = render_extension(systemd, "https://downloads.example/1", &image).unwrap();
+        let source = FileSource::Url("https://downloads.example/1".to_owned());
+        let config = render_extension(systemd, &source.contents(&image).unwrap()).unwrap();
         let (_, warnings) = ignition_config::Config::parse_slice(config.to_string().as_bytes()).unwrap();
         assert!(warnings.is_empty(), "{warnings:?}");
         let file = &config["storage"]["files"][0];

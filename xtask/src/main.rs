@@ -36,6 +36,7 @@ use crate::checks::TestExtent;
 use crate::commit::TestedCommit;
 use crate::consent::InstallConsent;
 use crate::fuzz::FuzzArgs;
+use crate::ignition::FileSource;
 use crate::install::InstallArgs;
 use crate::package::PackageArgs;
 use crate::part_number::PartNumber;
@@ -83,10 +84,13 @@ enum ProjectCommand {
     /// Print an Ignition config that installs the release build, or a system extension, on an OS image without it.
     Ignition {
         /// The URL of the directory from which the machine downloads the executables or the extension.
-        #[arg(long, value_name = "URL")]
-        from: String,
-        /// Install this image of a system extension, which `package` makes, instead of the executables; the machine
-        /// downloads it from the same directory.
+        #[arg(long, value_name = "URL", required_unless_present = "inline")]
+        from: Option<String>,
+        /// Put the executables or the extension into the config, for a machine without network: some ten megabytes.
+        #[arg(long, conflicts_with = "from")]
+        inline: bool,
+        /// Install this image of a system extension, which `package` makes, instead of the executables; its name at the
+        /// URL is that of the file.
         #[arg(long, value_name = "FILE")]
         extension: Option<PathBuf>,
     },
@@ -172,8 +176,9 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         ProjectCommand::Vm(command) => vm::run(&tree, consent, &command),
         ProjectCommand::Install(args) => install::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Package(args) => package::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
-        ProjectCommand::Ignition { from, extension } => {
-            ignition::print(&tree, &from, extension.as_deref()).map(|()| ExitCode::SUCCESS)
+        ProjectCommand::Ignition { from, inline: _, extension } => {
+            let source = from.map_or(FileSource::Config, FileSource::Url);
+            ignition::print(&tree, &source, extension.as_deref()).map(|()| ExitCode::SUCCESS)
         }
         ProjectCommand::Man => {
             invocation::run(&mut tree.cargo(&["run", "--quiet", "--package", "manual"]))?;

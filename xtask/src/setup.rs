@@ -1,6 +1,6 @@
 //! Finds missing packages of the distribution and installs them after consent.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Result, bail, ensure};
@@ -101,6 +101,11 @@ const VM_REQUIREMENTS: &[PackageRequirement] = &[
         RequirementProbe::Program("mmdebstrap"),
         ["mmdebstrap", "mmdebstrap"],
         "creates the root file systems of virtual machines",
+    ),
+    require(
+        RequirementProbe::Program("buildah"),
+        ["buildah", "buildah"],
+        "builds images of the Containerfiles",
     ),
     require(
         RequirementProbe::Program("strip"),
@@ -212,7 +217,7 @@ fn missing(requirements: &[&'static [PackageRequirement]]) -> Vec<&'static Packa
 
 fn is_present(probe: RequirementProbe) -> bool {
     match probe {
-        RequirementProbe::Program(name) => program_exists(name),
+        RequirementProbe::Program(name) => program(name).is_some(),
         RequirementProbe::File(path) => Path::new(path).is_file(),
         // Without pkg-config every library counts as missing: the build scripts would not find it either.
         RequirementProbe::Library(name) => Command::new("pkg-config")
@@ -224,12 +229,12 @@ fn is_present(probe: RequirementProbe) -> bool {
     }
 }
 
-fn program_exists(name: &str) -> bool {
+/// Find a program by its name.
+pub fn program(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     // Debian has no sbin directory in the PATH of ordinary users.
-    std::env::split_paths(&path)
-        .chain(["/usr/sbin".into(), "/sbin".into()])
-        .any(|folder: std::path::PathBuf| Path::new(&folder).join(name).is_file())
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+    folders.map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
 fn described(requirements: &[&PackageRequirement], family: PackageFamily) -> String {

@@ -6,11 +6,12 @@ fatal() {
   exit 1
 }
 
-# Write the config $1 with the files $2, a list in JSON, and the kernel arguments $3, another one, to /var/tmp/$1.json.
+# Write the config $1 with the files $2, a list in JSON, the kernel arguments $3, another one, and the OS image $4 to
+# /var/tmp/$1.json.
 write_config() {
   cat > "/var/tmp/$1.json" << END
 {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": {"name": "$1"},
- "spec": {"kernelArguments": ${3:-[]}, "config": {"ignition": {"version": "3.4.0"}, "storage": {"files": $2}}}}
+ "spec": {"osImageURL": "${4:-}", "kernelArguments": ${3:-[]}, "config": {"ignition": {"version": "3.4.0"}, "storage": {"files": $2}}}}
 END
 }
 

@@ -10,12 +10,15 @@ use tempfile::TempDir;
 
 use crate::agent::{Agent, Output};
 use crate::lab::Lab;
+use crate::machine::DataDisk;
 use crate::monitor::Monitor;
 use crate::registry::{self, Registry};
 use crate::serial::Serial;
 use crate::wait::until;
-use crate::{evidence, snapshot};
+use crate::{evidence, program, snapshot};
 
+/// Size of the disk that [`Start::data_disk`] names.
+const DATA_DISK_BYTES: u64 = 2 << 30;
 /// Time limit of a command in the guest.
 const COMMAND: Duration = Duration::from_secs(300);
 
@@ -39,12 +42,20 @@ pub enum HostOrigin {
     SwitchedOff(PathBuf),
 }
 
-/// Options for the start of a host.
+/// Options for the start of a host: its origin, and what differs from a usual host.
 #[derive(Debug, Clone)]
 pub struct Start {
     pub origin: HostOrigin,
     /// Record each write to the disk in this file, in the format of the kernel's dm-log-writes.
     pub write_log: Option<PathBuf>,
+    /// Add a disk with an empty ext4 file system, which udev links as `virtio-` and this name in `/dev/disk/by-id`.
+    pub data_disk: Option<String>,
+}
+
+impl From<HostOrigin> for Start {
+    fn from(origin: HostOrigin) -> Self {
+        Self { origin, write_log: None, data_disk: None }
+    }
 }
 
 /// A host, running or switched off. Dropping it kills its QEMU.
@@ -56,6 +67,8 @@ pub struct Host {
     pub(crate) sockets: TempDir,
     pub(crate) disk: PathBuf,
     pub(crate) write_log: Option<PathBuf>,
+    /// Disk with an empty file system, and its serial.
+    pub(crate) data_disk: Option<DataDisk>,
     /// File with the Ignition config of an unprovisioned machine.
     pub(crate) ignition: Option<PathBuf>,
     pub(crate) registry: Registry,
@@ -86,7 +99,7 @@ impl Drop for Running {
 impl Host {
     /// Start a host on a disk of its own.
     pub fn start(origin: HostOrigin) -> Result<Self> {
-        Self::start_with(Start { origin, write_log: None })
+        Self::start_with(origin.into())
     }
 
     /// Start a host with all options.
@@ -96,6 +109,9 @@ impl Host {
         match start.origin {
             HostOrigin::Unprovisioned(config) | HostOrigin::WithoutAgent(config) => {
                 let mut host = Self::new(lab, &base, start.write_log)?;
+                if let Some(name) = start.data_disk {
+                    host.add_data_disk(&name)?;
+                }
                 let file = host.folder().join("ignition.json");
                 std::fs::write(&file, config)?;
                 host.ignition = Some(file);
@@ -125,6 +141,7 @@ impl Host {
             folder,
             disk,
             write_log,
+            data_disk: None,
             ignition: None,
             boots: 0,
             running: None,
@@ -143,6 +160,16 @@ impl Host {
             Ok(()) => Ok(host),
             Err(error) => Err(error.context(evidence::keep_and_describe(&mut host))),
         }
+    }
+
+    /// Create the disk that [`Start::data_disk`] names.
+    fn add_data_disk(&mut self, serial: &str) -> Result<()> {
+        let file = self.folder().join("data.raw");
+        std::fs::File::create(&file)?.set_len(DATA_DISK_BYTES)?;
+        let mut format = self.lab.program("usr/sbin/mke2fs")?;
+        program::read(format.args(["-q", "-t", "ext4"]).arg(&file))?;
+        self.data_disk = Some(DataDisk { file, serial: serial.to_owned() });
+        Ok(())
     }
 
     /// Run a shell command as root, and return its result regardless of the exit code.

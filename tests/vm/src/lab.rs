@@ -27,6 +27,8 @@ pub enum GuestOs {
     Plain,
     /// The same with SELinux enforcing, and the policy modules of the project and of the tests.
     Selinux,
+    /// The same with what kola asks of a guest: sshd, sudo, and what tells it that this is CoreOS.
+    Kola,
 }
 
 /// A finished build, whose stages hosts start from.
@@ -46,11 +48,12 @@ impl GuestOs {
         }
     }
 
-    /// Return the option of `cargo xtask vm` that chooses this operating system.
-    fn option(self) -> &'static str {
+    /// Return the command that builds this operating system.
+    fn build(self) -> &'static str {
         match self {
-            Self::Plain => "",
-            Self::Selinux => " --selinux",
+            Self::Plain => "cargo xtask vm build",
+            Self::Selinux => "cargo xtask vm build --selinux",
+            Self::Kola => "cargo xtask vm kola",
         }
     }
 
@@ -59,6 +62,7 @@ impl GuestOs {
         match self {
             Self::Plain => name.to_owned(),
             Self::Selinux => format!("{name}-selinux"),
+            Self::Kola => format!("{name}-kola"),
         }
     }
 }
@@ -71,8 +75,7 @@ impl Lab {
     pub fn locate() -> Result<Self> {
         let os = GuestOs::of_scenarios();
         let lab = Self::at(Self::directory(), os);
-        lab.os_stage("warm")
-            .with_context(|| format!("no finished build; run: cargo xtask vm build{}", os.option()))?;
+        lab.os_stage("warm").with_context(|| format!("no finished build; run: {}", os.build()))?;
         Ok(lab)
     }
 

@@ -7,6 +7,8 @@
 
 pub mod build;
 pub mod config;
+pub mod containerfile;
+pub mod kola;
 pub mod operator;
 pub mod program;
 pub mod signing;

@@ -33,6 +33,16 @@ pub struct Machine<'a> {
     pub ignition: Option<&'a Path>,
     /// File for a record of each write to the disk, in the format of the kernel's dm-log-writes.
     pub write_log: Option<&'a Path>,
+    pub data_disk: Option<&'a DataDisk>,
+}
+
+/// Disk besides the one that the machine boots from.
+#[derive(Debug, Clone)]
+pub struct DataDisk {
+    /// Image in the raw format.
+    pub file: PathBuf,
+    /// Serial number of the disk, by which udev links it.
+    pub serial: String,
 }
 
 /// Forward of a port of this machine's loopback to a port of the guest.
@@ -133,6 +143,10 @@ impl Machine<'_> {
             node = "logged";
         }
         command.arg("-device").arg(format!("virtio-blk-pci,drive={node},bootindex=0"));
+        if let Some(DataDisk { file, serial }) = self.data_disk {
+            command.arg("-blockdev").arg(format!("driver=file,node-name=data,filename={}", file.display()));
+            command.arg("-device").arg(format!("virtio-blk-pci,drive=data,serial={serial}"));
+        }
         Ok(())
     }
 

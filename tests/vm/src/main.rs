@@ -1,11 +1,12 @@
 //! `vm`: builds the hosts that the scenarios boot, and boots one on this terminal.
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::{Args, Parser};
 use vm::build::{Sources, build, builder, policy, run};
-use vm::{Forward, GuestOs, HostOrigin, scenario, story};
+use vm::{Forward, GuestOs, HostOrigin, kola, scenario, story};
 
 /// Build and boot OSTree hosts in QEMU.
 #[derive(Debug, Parser)]
@@ -18,6 +19,16 @@ enum Command {
     Policy,
     /// Play the demo on a booted host.
     Demo,
+    /// Build the guest that kola asks for, and have kola run its tests there.
+    Kola {
+        #[command(flatten)]
+        sources: SourcesArgs,
+        /// The executable of kola.
+        #[arg(long, value_name = "FILE")]
+        kola: PathBuf,
+        /// Names of the tests, with `*` for any part.
+        pattern: String,
+    },
     /// Boot a host on this terminal, on a temporary disk.
     Run {
         #[command(flatten)]
@@ -48,14 +59,19 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-fn main() -> Result<()> {
-    match Command::parse() {
+fn main() -> Result<ExitCode> {
+    let done = match Command::parse() {
         Command::Build(args) => build(&args.sources(), args.os()).map(drop),
         Command::Builder => builder().map(drop),
         Command::Policy => policy::check(&repository()),
         Command::Demo => scenario(HostOrigin::Fresh, story::tell),
+        Command::Kola { sources, kola, pattern } => {
+            let status = kola::run(&sources.sources(), &kola, &pattern)?;
+            return Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
         Command::Run { sources, os, forward } => run(&sources.sources(), sources.os(), os, &forward),
-    }
+    };
+    done.map(|()| ExitCode::SUCCESS)
 }
 
 impl SourcesArgs {

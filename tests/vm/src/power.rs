@@ -198,6 +198,7 @@ impl Host {
             incoming,
             write_log: self.write_log.as_deref(),
             ignition: self.ignition.as_deref(),
+            data_disk: self.data_disk.as_ref(),
         };
         let (agent, monitor) = (machine.agent(), machine.monitor());
         for socket in [&agent, &monitor] {

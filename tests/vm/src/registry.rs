@@ -61,15 +61,23 @@ impl Registry {
         self.start_with(&self.storage.clone(), "")
     }
 
+    /// Start the registry with storage of this host alone instead of the images: empty at first.
+    ///
+    /// # Errors
+    /// As for [`Registry::start`].
+    pub fn start_anew(&mut self) -> Result<()> {
+        let storage = self.folder.join("files");
+        fs::create_dir_all(&storage).with_context(|| format!("making {}", storage.display()))?;
+        self.start_with(&storage, "")
+    }
+
     /// Start the registry with these files as blobs instead of the images, and return the URL of each for
     /// the guest.
     ///
     /// # Errors
     /// As for [`Registry::start`]; a file cannot be read or uploaded.
     pub fn start_with_files(&mut self, files: &[&Path]) -> Result<Vec<String>> {
-        let storage = self.folder.join("files");
-        fs::create_dir_all(&storage).with_context(|| format!("making {}", storage.display()))?;
-        self.start_with(&storage, "")?;
+        self.start_anew()?;
         files.iter().map(|file| self.upload(file)).collect()
     }
 

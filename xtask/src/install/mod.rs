@@ -60,6 +60,20 @@ pub fn run(tree: &ProjectTree, consent: InstallConsent, args: &InstallArgs) -> R
     Ok(())
 }
 
+/// Install the last release build anew below the target directory, and return the folder that has it in `installation`, where
+/// the stage that compiles puts it in the Containerfiles.
+///
+/// # Errors
+/// A file cannot be written.
+pub fn run_for_tests(tree: &ProjectTree, consent: InstallConsent) -> Result<PathBuf> {
+    let folder = tree.target().join("vm/installed");
+    if folder.exists() {
+        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    run(tree, consent, &InstallArgs::below(&folder.join("installation"), tree.tls(), true))?;
+    Ok(folder)
+}
+
 /// Return the prefix relative to the root.
 fn beneath_root(prefix: &Path) -> Result<&Path> {
     let relative =

@@ -4,7 +4,7 @@ mod guest_os;
 mod scenarios;
 mod share;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 use anyhow::{Result, ensure};
@@ -16,7 +16,7 @@ pub use scenarios::{ScenarioBuild, ScenarioRun, VmScenarios};
 use crate::consent::InstallConsent;
 use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
-use crate::testing::{SCOPE, TestRunner};
+use crate::testing::{SCOPE, SkippedGroup, TestRunner, TestTally};
 use crate::{invocation, setup};
 
 /// Environment variable with a directory of executables, which the guests get instead of the release build.
@@ -49,6 +49,15 @@ pub enum VmCommand {
     },
     /// Run the scenarios on virtual machines.
     Test(VmTestArgs),
+    /// Have kola itself run `tests/kola`, on a virtual machine that has what kola asks for.
+    Kola {
+        /// The executable of kola; without it, the one that is found by its name, and none is a skipped test.
+        #[arg(long, value_name = "PATH")]
+        kola: Option<PathBuf>,
+        /// Names of the tests, with `*` for any part.
+        #[arg(default_value = "ext.flameholder.*")]
+        pattern: String,
+    },
 }
 
 /// Options of `cargo xtask vm test`.
@@ -97,8 +106,30 @@ pub fn run(tree: &ProjectTree, consent: InstallConsent, command: &VmCommand) -> 
             invocation::run(program(tree, "run").args(option).args(["--os", os]).args(forwards))?;
         }
         VmCommand::Test(args) => return test(tree, consent, args),
+        VmCommand::Kola { kola, pattern } => return run_kola(tree, consent, kola.as_deref(), pattern),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Run the tests of kola by kola itself, which counts as one test.
+fn run_kola(
+    tree: &ProjectTree,
+    consent: InstallConsent,
+    kola: Option<&Path>,
+    pattern: &str,
+) -> Result<ExitCode> {
+    let found = kola.map(Path::to_owned).or_else(|| setup::program("kola"));
+    let Some(kola) = found else {
+        let reason = "there is no kola on this machine; --kola PATH names it";
+        println!("{}", SkippedGroup::unnamed("tests of kola", reason, 1));
+        println!("{}", TestTally { skipped: 1, ..TestTally::default() });
+        return Ok(ExitCode::SUCCESS);
+    };
+    ensure!(kola.is_file(), "{} is not the executable of kola", kola.display());
+    prepare(tree, consent, ScenarioBuild::Alone)?;
+    let passed = program(tree, "kola").arg("--kola").arg(kola).arg(pattern).status()?.success();
+    println!("{}", if passed { TestTally::PASSED } else { TestTally::FAILED });
+    Ok(if passed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn test(tree: &ProjectTree, consent: InstallConsent, args: &VmTestArgs) -> Result<ExitCode> {

@@ -13,7 +13,8 @@
 //! | `disk`, `disk4`, `disk5` | a disk with version 1 deployed, one as an installer leaves it for Ignition, and one like it without the agent | `images` changes |
 //! | `warm` | `disk` after a boot, with the memory of the running host | `disk` or the machine changes |
 //!
-//! The stages of a host with SELinux are `debian-selinux`, `tree-selinux` and so on, and `policy`, the policies of its OS.
+//! The stages of a host with SELinux are `debian-selinux`, `tree-selinux` and so on, and `policy`, the policies of its OS. Those of
+//! kola's guest are `debian-kola` to `disk4-kola`.
 
 mod cache;
 mod overlay;
@@ -68,6 +69,15 @@ pub fn run(sources: &Sources, os: GuestOs, version: u32, forwards: &[Forward]) -
     terminal::run(&lab, &Base::switched_off(&disk), forwards)
 }
 
+/// Build missing and outdated stages of the guest that kola boots, and return its disk, as an installer leaves it for Ignition.
+///
+/// # Errors
+/// As for [`build`].
+pub(crate) fn kola_disk(sources: &Sources) -> Result<(Lab, PathBuf)> {
+    let _lock = lock()?;
+    build_disk(sources, GuestOs::Kola, lab::INSTALLED)
+}
+
 /// Take the lock of the build. A second build waits for the first one.
 fn lock() -> Result<File> {
     let root = Lab::directory();
@@ -94,7 +104,7 @@ fn build_disk(sources: &Sources, os: GuestOs, version: u32) -> Result<(Lab, Path
     };
     let overlay = cache.stage("overlay", overlay.inputs()?, |out| overlay.write(&out.join("tree")))?;
     let policy = match os {
-        GuestOs::Plain => PathBuf::new(),
+        GuestOs::Plain | GuestOs::Kola => PathBuf::new(),
         GuestOs::Selinux => policy::of_guest(&cache, &sources.repository, &debian)?,
     };
     let images = images(&cache, sources, os, [&builder, &tree, &overlay, &policy])?;
@@ -126,6 +136,7 @@ fn packages(os: GuestOs) -> String {
     match os {
         GuestOs::Plain => packages,
         GuestOs::Selinux => packages + include_str!("../../recipe/selinux/os.packages"),
+        GuestOs::Kola => packages + include_str!("../../recipe/kola/os.packages"),
     }
 }
 
@@ -139,7 +150,12 @@ fn debian(cache: &Cache, name: &str, packages: &str) -> Result<PathBuf> {
 }
 
 fn tree(cache: &Cache, os: GuestOs, debian: &Path) -> Result<PathBuf> {
-    let recipe = include_str!("../../recipe/tree.sh");
+    let recipe = match os {
+        GuestOs::Plain | GuestOs::Selinux => include_str!("../../recipe/tree.sh"),
+        GuestOs::Kola => {
+            concat!(include_str!("../../recipe/tree.sh"), include_str!("../../recipe/kola/guest.sh"))
+        }
+    };
     cache.stage(&os.stage("tree"), Inputs::default().text(recipe).stage(debian), |out| {
         run_recipe(recipe, out, &[("DEBIAN", debian)])
     })

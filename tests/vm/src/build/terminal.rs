@@ -32,6 +32,7 @@ pub fn run(lab: &Lab, base: &Base, forwards: &[Forward]) -> Result<()> {
         incoming: None,
         ignition: None,
         write_log: None,
+        data_disk: None,
     };
     let status = machine.start()?.wait().context("waiting for QEMU")?;
     ensure!(status.success(), "QEMU failed with {status}");

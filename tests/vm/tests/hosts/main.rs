@@ -8,6 +8,7 @@ mod cuts;
 mod daemon;
 mod first_boot;
 mod generations;
+mod images;
 mod installations;
 mod kola;
 mod pages;

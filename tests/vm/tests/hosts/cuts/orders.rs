@@ -109,7 +109,7 @@ fn cut_change(
     let mut sweep = Sweep::new(staged, memory, seed)?;
     let mut judge = None;
     let begun = Instant::now();
-    scenario_from(Start { origin: staged.clone(), write_log }, |host| {
+    scenario_from(Start { write_log, ..staged.clone().into() }, |host| {
         let judge = judge.insert(ChangeJudge::of(change, host)?);
         let before = host.boot_id()?;
         host.spawn(&change.command())?;

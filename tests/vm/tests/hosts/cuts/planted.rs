@@ -33,7 +33,7 @@ fn config_written_after_finalization_is_detected() -> Result<()> {
     let seed = seed()?;
     let memory = memory()?;
     let log = memory.path().join("log");
-    let start = Start { origin: staged.clone(), write_log: Some(log.clone()) };
+    let start = Start { write_log: Some(log.clone()), ..staged.clone().into() };
     let mut sweep = Sweep::new(&staged, memory.path(), seed)?;
     let mut judge = None;
     scenario_from(start, |host| {

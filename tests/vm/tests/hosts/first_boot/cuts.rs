@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 use vm::config::Config;
 use vm::writelog::{BootedSystem, Side};
-use vm::{HostOrigin, Lab, Start, scenario, scenario_from};
+use vm::{HostOrigin, Lab, scenario};
 
 use super::node::{ensure_complete, ignition_config};
 use crate::cuts::expected::Expected;
@@ -70,7 +70,7 @@ fn first_boot_completes_after_power_cut_at_any_step() -> Result<()> {
     let mut judge = FirstBootJudge { desired, is_complete: false };
     let memory = memory()?;
     let mut sweep = Sweep::new(&machine, memory.path(), seed()?)?;
-    scenario_from(Start { origin: machine, write_log: None }, |host| {
+    scenario(machine, |host| {
         host.registry().start()?;
         sweep.run(host, &mut judge, COMPLETION_TIMEOUT, |_, _| Ok(false))?;
         host.power_cut();

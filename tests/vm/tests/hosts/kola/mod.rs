@@ -8,10 +8,15 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
+use vm::containerfile::BuiltImage;
 use vm::operator::allow_rollback;
-use vm::{Host, HostOrigin, scenario};
+use vm::{Host, HostOrigin, Lab, Start, program, scenario_from};
+
+use self::session::TestFiles;
+use crate::images::installed;
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../kola")
@@ -25,17 +30,41 @@ fn script(name: &str) -> PathBuf {
 
 /// Run a test on a machine that was never booted; `expect` declares the failures that belong to it.
 fn run(name: &str, expect: impl FnOnce(&mut Host)) -> Result<()> {
+    run_with(name, None, expect)
+}
+
+/// Run a test with the archive of an OS image that it asks for.
+fn run_with(name: &str, os_archive: Option<PathBuf>, expect: impl FnOnce(&mut Host)) -> Result<()> {
     let script = script(name);
     let config = script.with_file_name("config.bu");
     let config = if config.is_file() { Some(fs::read_to_string(config)?) } else { None };
-    scenario(HostOrigin::Unprovisioned(butane::to_ignition(config.as_deref())?), |host| {
+    let steps = fs::read_to_string(folder().join("data/steps.sh"))?;
+    let files = TestFiles { script: fs::read_to_string(&script)?, steps, os_archive };
+    let machine = HostOrigin::Unprovisioned(butane::to_ignition(config.as_deref())?);
+    scenario_from(Start { data_disk: additional_disk(&files.script), ..machine.into() }, |host| {
         expect(host);
-        session::run(
-            host,
-            &fs::read_to_string(&script)?,
-            &fs::read_to_string(folder().join("data/steps.sh"))?,
-        )
+        session::run(host, &files)
     })
+}
+
+/// Return the serial number of the additional disk that a script's metadata ask for.
+fn additional_disk(script: &str) -> Option<String> {
+    let disks = script.lines().find_map(|line| line.strip_prefix("##   additionalDisks: "))?;
+    let (_, serial) = disks.split_once("serial=")?;
+    Some(serial.trim_end_matches(['"', ']']).to_owned())
+}
+
+/// Install the next release below a folder, and return the folder that has it in `installation`.
+fn next_release(scratch: &Path) -> Result<PathBuf> {
+    let folder = scratch.join("next");
+    let mut copy = Command::new("cp");
+    program::read(copy.arg("--archive").arg(installed()?).arg(&folder))?;
+    let next = std::env::var_os("FLAMEHOLDER_NEXT").context("FLAMEHOLDER_NEXT names no executables")?;
+    for (name, place) in [("flameholder", "bin"), ("flameholder-ostree", "libexec/flameholder")] {
+        let to = folder.join("installation/usr").join(place).join(name);
+        program::read(Command::new("strip").arg("-o").arg(to).arg(Path::new(&next).join(name)))?;
+    }
+    Ok(folder)
 }
 
 fn nothing(_host: &mut Host) {}
@@ -62,8 +91,10 @@ fn every_test_of_kola_runs_here() {
         }
     }
     // The names that the functions of this file call.
-    let calls = include_str!("mod.rs").split("\n    run(\"").skip(1);
-    let run: BTreeSet<String> = calls.filter_map(|call| Some(call.split_once('"')?.0.to_owned())).collect();
+    let calls = include_str!("mod.rs").split("\n    run").skip(1);
+    let names =
+        calls.filter_map(|call| call.trim_start_matches("_with").strip_prefix("(\"")?.split_once('"'));
+    let run: BTreeSet<String> = names.map(|(name, _)| name.to_owned()).collect();
     assert_eq!(found, run);
 }
 
@@ -83,6 +114,12 @@ fn generation_that_never_ends_its_boot_check_is_rolled_back() -> Result<()> {
 #[ignore = "exhaustive: another scenario runs the daemon as well"]
 fn daemon_follows_a_directory() -> Result<()> {
     run("daemon/dir", nothing)
+}
+
+#[test]
+#[ignore = "exhaustive: a rare layout of disks"]
+fn disk_of_its_own_has_var() -> Result<()> {
+    run("disk/var", nothing)
 }
 
 #[test]
@@ -125,6 +162,16 @@ fn lost_network_is_rolled_back() -> Result<()> {
 #[ignore = "exhaustive: tests without a boot cover live updates"]
 fn live_update_reboots_nothing() -> Result<()> {
     run("live/reload", |host| host.allow_error("crio.service"))
+}
+
+#[test]
+#[ignore = "exhaustive: another scenario exchanges the agent as well"]
+fn agent_of_the_next_release_reads_what_this_one_wrote() -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let archive = scratch.path().join("os.ociarchive");
+    let installed = next_release(scratch.path())?;
+    BuiltImage::build(&Lab::locate()?, "Containerfile", &installed)?.save(&archive)?;
+    run_with("self/upgrade", Some(archive), allow_rollback)
 }
 
 #[test]
