@@ -5,12 +5,13 @@ use std::ffi::OsStr;
 use super::signature_check::signature_check;
 use super::tree_plan::{TreeChange, plan_tree_update};
 use super::writable_paths::UnwritablePath;
-use super::{layering, writable_paths};
+use super::{adopted_copy, layering, writable_paths};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::layering::LayeringChange;
 use crate::core::plan::drift::Drift;
 use crate::core::plan::first_boot::{InstalledOs, is_for_first_boot_only};
 use crate::core::plan::{Plan, PreflightCheck, first_boot};
+use crate::core::state::installation::late_activation;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::kernel_arguments::KernelArguments;
@@ -165,6 +166,9 @@ pub(crate) fn plan_deployment_after(
     check_preconditions(&root, &sysroot.program_path(), image.as_ref(), &mut plan)?;
     if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
+    }
+    if plan.disruption.reboots() && adopted_copy::activates_late(&root)? {
+        plan.warnings.extend(late_activation::warnings(&desired));
     }
     let (kernel_arguments, taken_over) = merge_kernel_arguments(&existing, before, &current, &desired);
     let kernel_arguments_change = kernel_arguments != existing;

@@ -3,13 +3,11 @@
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::tree_plan::TreePlanRequest;
 use crate::core::plan::{Plan, tree_plan};
-use crate::core::state::installation::late_activation;
 use crate::core::values::profile::Profile;
 use crate::host::Root;
 use crate::host::facts::tree_facts::{FactsRequest, LocalMerging, TreeScope};
 use crate::host::facts::{boot, tree_facts};
 use crate::transaction::TransactionError;
-use crate::transaction::plan::adopted_copy;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::current::CurrentState;
 
@@ -54,9 +52,6 @@ pub(crate) fn plan_tree_update(root: &Root, change: TreeChange<'_>) -> Result<Pl
     let (tree, unsupported) = tree_plan::plan_tree(&facts, request);
     plan.unsupported.extend(unsupported);
     plan.deferred.extend(facts.desired.deferred.iter().cloned());
-    if reach == TreeScope::Etc && adopted_copy::activates_late(root)? {
-        plan.warnings.extend(late_activation::warnings(desired));
-    }
     plan.tree = Some(tree);
     Ok(plan)
 }

@@ -42,7 +42,8 @@ impl<T: Serialize + DeserializeOwned> StatusFile<T> {
 
     /// Write the report. Failure is only logged: reports are informative.
     pub fn publish(&self, root: &Root, content: &T) {
-        let (path, new) = (self.place(""), self.place(".new"));
+        // A name per process: the daemon and a unit of the boot can write at the same time.
+        let (path, new) = (self.place(""), self.place(&format!(".{}.new", std::process::id())));
         let text = serde_json::to_vec(content).expect("a report has only string keys");
         if let Err(error) = atomic_file::write_to_run(root, &path, &new, &text, self.attributes) {
             log::warn!("cannot write the {}: {error}", self.what, error = chain(&error));
