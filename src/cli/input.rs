@@ -7,6 +7,7 @@ use std::path::Path;
 use crate::cli::CliError;
 use crate::cli::output::terminal::{note, warn};
 use crate::cli::server_access::ServerAccessArgs;
+use crate::core::config::butane::{LocalFiles, NoLocalFiles};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
 use crate::core::plan::plain_ignition;
@@ -15,19 +16,20 @@ use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
 use crate::host::facts::boot;
+use crate::host::local_directory::LocalDirectory;
 use crate::transaction::state::current::DecodedConfig;
 
 /// Characters that a note shows of an Ignition version.
 const SHOWN_VERSION: usize = 16;
 
-/// Read and parse the desired config: a MachineConfig, or an Ignition config in place of one, in a file or on a server.
+/// Read and parse the desired config: a MachineConfig, or an Ignition or Butane config in place of one, in a file or on a server.
 /// An Ignition config, unknown keys, and a size that a cluster cannot store, are pointed out on standard error.
 pub(crate) fn load_configuration(file: &Path, access: &ServerAccessArgs) -> Result<DecodedConfig, CliError> {
     match file.to_str().filter(|name| is_url(name)) {
         Some(url) => {
             let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
             let stem = plain_ignition::stem_of(address.last_element());
-            decoded(&access.fetch(&address)?, url, stem, DecodedConfig::decode)
+            decoded(&access.fetch(&address)?, url, stem, &NoLocalFiles, DecodedConfig::decode)
         }
         None => load_file(file, DecodedConfig::decode),
     }
@@ -42,13 +44,29 @@ pub(crate) fn load_applied_configuration(file: &Path) -> Result<DecodedConfig, C
 type ConfigDecoder = fn(MachineConfig) -> Result<DecodedConfig, RefusalList>;
 
 fn load_file(file: &Path, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
-    decoded(&load_document(file)?, &display_name(file), plain_ignition::DEFAULT_STEM, decode)
+    let (bytes, shown) = (load_document(file)?, display_name(file));
+    decoded(&bytes, &shown, plain_ignition::DEFAULT_STEM, &*local_files(file), decode)
 }
 
-fn decoded(bytes: &[u8], shown: &str, stem: &str, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
+/// Return the files that a Butane config may name: those below its own directory. One on standard input has none.
+pub(crate) fn local_files(file: &Path) -> Box<dyn LocalFiles> {
+    match file.parent() {
+        _ if file == Path::new("-") => Box::new(NoLocalFiles),
+        Some(directory) if !directory.as_os_str().is_empty() => Box::new(LocalDirectory::new(directory)),
+        _ => Box::new(LocalDirectory::new(Path::new("."))),
+    }
+}
+
+fn decoded(
+    bytes: &[u8],
+    shown: &str,
+    stem: &str,
+    local: &dyn LocalFiles,
+    decode: ConfigDecoder,
+) -> Result<DecodedConfig, CliError> {
     let refused =
         |source: RefusalList| CliError::Refused { file: shown.to_owned(), source: source.placed_in(bytes) };
-    let ReceivedObject { config, ignition } = plain_ignition::parse(bytes, stem).map_err(refused)?;
+    let ReceivedObject { config, ignition } = plain_ignition::parse(bytes, stem, local).map_err(refused)?;
     if let Some(origin) = ignition {
         point_out(&origin, &config, shown);
     }
@@ -65,10 +83,12 @@ fn decoded(bytes: &[u8], shown: &str, stem: &str, decode: ConfigDecoder) -> Resu
 
 /// Point out that an Ignition config takes the place of a MachineConfig, and what of it is not applied.
 fn point_out(origin: &IgnitionOrigin, config: &MachineConfig, shown: &str) {
-    let IgnitionOrigin { version, left_out, is_served } = origin;
+    let IgnitionOrigin { version, is_butane, left_out, is_served } = origin;
     let version: String = version.chars().take(SHOWN_VERSION).filter(|c| !c.is_control()).collect();
+    let kind = if *is_butane { "a Butane config for Ignition" } else { "an Ignition config (version" };
+    let close = if *is_butane { "" } else { ")" };
     note(&format!(
-        "{shown} is an Ignition config (version {version}), not a MachineConfig; it is taken as the spec.config of one"
+        "{shown} is {kind} {version}{close}, not a MachineConfig; it is taken as the spec.config of one"
     ));
     if *is_served {
         note(&format!("{shown} comes from a config server: its MachineConfig {} is taken", config.name));

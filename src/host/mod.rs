@@ -5,6 +5,7 @@ pub mod file_locks;
 pub mod file_watch;
 pub mod fs;
 pub mod interrupt_signals;
+pub mod local_directory;
 pub mod locked_host;
 pub mod memory_file;
 pub mod mount_namespace;

@@ -10,6 +10,7 @@ use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::{Instant, sleep_until};
 
+use crate::core::config::butane::NoLocalFiles;
 use crate::core::config::decode;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, ProblemClass};
 use crate::core::plan::plain_ignition;
@@ -56,7 +57,7 @@ struct ServedConfig {
 impl ServedConfig {
     fn of(bytes: &[u8], request: &DocumentRequest) -> Result<Self, PollError> {
         let stem = plain_ignition::stem_of(request.url.last_element());
-        let received = plain_ignition::parse(bytes, stem);
+        let received = plain_ignition::parse(bytes, stem, &NoLocalFiles);
         let checked = received.and_then(|received| decode::decode(&received.config).map(|_| received.config));
         let config =
             checked.map_err(|refusals| PollError::Refused { file: request.url.to_string(), refusals })?;

@@ -1,5 +1,5 @@
-//! Source `dir:PATH`: the desired config is a file, or a directory of files, which are merged as a cluster
-//! merges the MachineConfigs of a pool.
+//! Source `dir:PATH`: the desired config is a file, or a directory of files (MachineConfigs, Ignition and Butane configs), which
+//! are merged as a cluster merges the MachineConfigs of a pool.
 //!
 //! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
@@ -9,14 +9,17 @@ use std::path::{Path, PathBuf};
 
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
+use crate::core::config::decode;
 use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::render::documents::name_documents;
 use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
-use crate::core::config::{decode, machine_config};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass};
+use crate::core::plan::plain_ignition;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::file_watch::FileWatch;
+use crate::host::local_directory::LocalDirectory;
 use crate::host::memory_file::MemoryFile;
 use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
 use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, config_ref};
@@ -24,7 +27,7 @@ use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, conf
 /// Pool name for the rendered config of several files.
 const POOL: &str = "local";
 /// File name extensions of configs; other files are ignored.
-const SUFFIXES: [&str; 3] = ["json", "yaml", "yml"];
+const SUFFIXES: [&str; 5] = ["bu", "ign", "json", "yaml", "yml"];
 /// Symbolic links that are followed in a row; more are a loop.
 const LINKS: usize = 16;
 
@@ -52,50 +55,51 @@ pub enum DirectoryError {
         refusals: RefusalList,
     },
     /// A directory without a config.
-    #[error("{} holds no MachineConfig: put a file there whose name ends in .json or .yaml", path.display())]
+    #[error("{} holds no config: put a file there whose name ends in .yaml, .json, .ign or .bu", path.display())]
     Empty { path: PathBuf },
 }
 
 /// Load the config at a path, and refuse one that cannot be decoded or that users other than root can change:
-/// its files and units become files and units of root.
-fn load(path: &Path) -> Result<MachineConfig, DirectoryError> {
-    let mut files = files(path)?;
+/// its files and units become files and units of root. A single MachineConfig keeps its name. `local` has the files that Butane
+/// configs name.
+fn load(path: &Path, local: &LocalDirectory) -> Result<MachineConfig, DirectoryError> {
+    let files = files(path)?;
     for file in &files {
         ensure_only_root_changes(file)?;
     }
-    match (files.pop(), files.is_empty()) {
-        (None, _) => Err(DirectoryError::Empty { path: path.to_owned() }),
-        (Some(file), true) => {
-            let bytes = read(&file)?;
-            let decoded = machine_config::parse(&bytes).and_then(|config| {
-                decode::decode(&config)?;
-                Ok(config)
-            });
-            decoded.map_err(|refusals| DirectoryError::Refused {
-                path: file,
-                refusals: refusals.placed_in(&bytes),
-            })
-        }
-        (Some(last), false) => {
-            files.push(last);
-            merged(path, &files)
-        }
-    }
-}
-
-fn merged(path: &Path, files: &[PathBuf]) -> Result<MachineConfig, DirectoryError> {
     let mut configs = Vec::new();
-    for file in files {
+    for file in &files {
         let bytes = read(file)?;
-        let parsed = machine_config::parse_all(&bytes);
-        configs.extend(parsed.map_err(|refusals| DirectoryError::Refused {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let refused = |refusals: RefusalList| DirectoryError::Refused {
             path: file.clone(),
             refusals: refusals.placed_in(&bytes),
-        })?);
+        };
+        let parsed = plain_ignition::parse_all(&bytes, &name, local).map_err(refused)?;
+        if let ([only], 1) = (parsed.as_slice(), files.len()) {
+            // The places of its problems are known.
+            decode::decode(only).map_err(refused)?;
+        }
+        configs.extend(parsed);
+    }
+    if configs.is_empty() {
+        return Err(DirectoryError::Empty { path: path.to_owned() });
+    }
+    if let ([only], 1) = (configs.as_slice(), files.len())
+        && !only.replaces_paths
+    {
+        return Ok(only.clone());
     }
     let pool: PoolName = POOL.parse().expect("constant pool name is valid");
-    render(&configs, &RenderedName::OfPool(pool), &ReleaseImages::default())
-        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })
+    let rendered = render(&configs, &RenderedName::OfPool(pool), &ReleaseImages::default())
+        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
+    Ok(name_documents(rendered, &configs))
+}
+
+/// Return the directory of a source's files, which may not exist.
+fn directory_of_files(path: &Path) -> &Path {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) }
 }
 
 /// List the config files at a path, sorted by name.
@@ -158,8 +162,11 @@ impl DirectorySource {
             // Watch before reading, so that no later change is missed.
             let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
-            if let Some(untrusted) = self.reload() {
-                watch.add(&untrusted)?;
+            let others = self.reload();
+            for directory in &others {
+                watch.add(directory)?;
+            }
+            if !others.is_empty() {
                 self.reload();
             }
             tokio::select! {
@@ -189,7 +196,8 @@ impl DirectorySource {
 
     fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {
         let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
-        let config = load(&self.path).map_err(|error| failed(chain(&error)))?;
+        let local = LocalDirectory::of_root(directory_of_files(&self.path));
+        let config = load(&self.path, &local).map_err(|error| failed(chain(&error)))?;
         if !config_ref(&config).is_same(desired) {
             return Err(failed(format!(
                 "{} has changed since it was reported as desired",
@@ -201,14 +209,15 @@ impl DirectorySource {
         Ok(FetchedConfig { document: Some(document), policy: None })
     }
 
-    /// Load the config, and report it or the error. Returns the directory in which owners or modes have to be
-    /// corrected; it may be far above the files.
-    fn reload(&mut self) -> Option<PathBuf> {
-        let loaded = load(&self.path);
-        let untrusted = match &loaded {
-            Err(DirectoryError::Untrusted(error)) => Some(directory_of(error.path())),
-            _ => None,
-        };
+    /// Load the config, and report it or the error. Returns further directories in which a change matters: that in which owners
+    /// or modes have to be corrected, which may be far above the files, and those of local files.
+    fn reload(&mut self) -> Vec<PathBuf> {
+        let local = LocalDirectory::of_root(directory_of_files(&self.path));
+        let loaded = load(&self.path, &local);
+        let mut others = local.directories();
+        if let Err(DirectoryError::Untrusted(error)) = &loaded {
+            others.push(directory_of(error.path()));
+        }
         let (desired, trouble) = match loaded {
             Ok(config) => (Some(config_ref(&config)), None),
             Err(error) => (None, Some(chain(&error))),
@@ -222,7 +231,7 @@ impl DirectorySource {
             self.last = Some(desired.clone());
             self.send(SourceEvent::DesiredChanged(desired));
         }
-        untrusted
+        others
     }
 
     /// Watch every directory on the path to the files, through symbolic links: Kubernetes replaces the

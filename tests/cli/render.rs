@@ -47,6 +47,57 @@ fn order_of_files_does_not_change_the_rendered_config() {
 }
 
 #[test]
+fn ignition_and_butane_configs_are_merged_by_the_names_of_their_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    write("motd", "from a file\n");
+    let base = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata: {name: 10-base}\nspec: {config: \
+        {ignition: {version: 3.5.0}, storage: {files: [{path: /etc/a, mode: 0600, contents: {source: 'data:,a'}}, \
+        {path: /etc/motd, mode: 0600, contents: {source: 'data:,a'}}]}}}\n";
+    let butane = "variant: fcos\nversion: 1.5.0\nkernel_arguments: {should_exist: [nosmt]}\n\
+        storage: {files: [{path: /etc/motd, contents: {local: motd}}]}\n";
+    let ignition =
+        r#"{"ignition": {"version": "3.3.0"}, "storage": {"links": [{"path": "/etc/a", "target": "b"}]}}"#;
+    let files = [write("20 Site.bu", butane), write("10-base.yaml", base), write("30-link.ign", ignition)];
+    let merged = document(&rendered(&["--name", "site", "-o", "json"], &files));
+    assert_eq!(merged["spec"]["kernelArguments"], json!(["nosmt"]));
+    let storage = &merged["spec"]["config"]["storage"];
+    // The path of a later document is wholly its own: the mode of 10-base is gone.
+    assert_eq!(storage["files"].as_array().unwrap().len(), 1, "{storage}");
+    assert_eq!(storage["files"][0]["path"], "/etc/motd");
+    assert_eq!(storage["files"][0].get("mode"), None, "{storage}");
+    assert_eq!(storage["links"][0]["target"], "b");
+    let merged = write("site.json", &merged.to_string());
+    fs::create_dir(folder.path().join("host")).unwrap();
+    let explained = |path: &str| {
+        let (root, desired) = (folder.path().join("host"), merged.as_os_str());
+        let options = ["--root".as_ref(), root.as_os_str(), "--desired".as_ref(), desired];
+        let plan = ["plan".as_ref(), "--explain".as_ref(), path.as_ref()];
+        flameholder(plan.into_iter().chain(options)).stdout
+    };
+    assert!(explained("/etc/motd").contains(", from 20-site.bu, over 10-base"), "{}", explained("/etc/motd"));
+    assert!(explained("/etc/a").contains(", from 30-link.ign, over 10-base"), "{}", explained("/etc/a"));
+    let twice = rendered(&[], &[files[0].clone(), files[0].clone()]);
+    assert!(twice.stderr.contains("20-site.bu is given more than once"), "{twice:?}");
+    let broken = write(
+        "40.bu",
+        "variant: fcos\nversion: 1.5.0\nstorage: {luks: [{name: a}], files: [{path: /etc/b, contnts: {}}]}\n",
+    );
+    let refused = rendered(&[], &[broken]);
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    for part in [
+        "40.bu:3:11: storage.luks: only Ignition does this",
+        "40.bu:3:54: storage.files[0].contnts: unknown key",
+    ] {
+        assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
+    }
+}
+
+#[test]
 fn release_images_come_from_options_and_are_overridden_by_layering() {
     let options =
         ["--os-image", "registry.example.net/os:5", "--extensions-image", "registry.example.net/ext:5"];

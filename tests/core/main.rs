@@ -2,6 +2,7 @@
 //! systemctl.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a failed test panics")]
 
+mod butane;
 mod documents;
 mod enablement;
 mod kargs;

@@ -121,6 +121,34 @@ fn watched_status_shows_each_phase() {
 }
 
 #[test]
+fn butane_config_and_its_local_files_are_followed() {
+    let host = Host::install(Os::new(1));
+    apply_live_config(&host, "one");
+    let folder = host.path("media/site");
+    fs::create_dir_all(folder.join("parts")).unwrap();
+    fs::write(folder.join("parts/app.yml"), "first").unwrap();
+    let butane = "variant: fcos\nversion: 1.5.0\nstorage: {files: [{path: /etc/nmstate/openshift/app.yml, mode: 0644, \
+        contents: {local: parts/app.yml}}]}\n";
+    fs::write(folder.join("site.bu"), butane).unwrap();
+    let mut agent = Agent::start(&host, &["--source", "dir:/run/media/site"]);
+    agent.wait_for_line("Done rendered-local-");
+    assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("first"));
+    // Also a local file is replaced as a whole.
+    fs::write(folder.join("parts/.new"), "second").unwrap();
+    fs::rename(folder.join("parts/.new"), folder.join("parts/app.yml")).unwrap();
+    agent.wait_for_line("Done rendered-local-");
+    assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("second"));
+    fs::remove_file(folder.join("parts/app.yml")).unwrap();
+    agent.wait_for_line("storage.files[0].contents.local: reading ");
+    fs::write(folder.join("parts/.new"), "third").unwrap();
+    fs::rename(folder.join("parts/.new"), folder.join("parts/app.yml")).unwrap();
+    agent.wait_for_line("Done rendered-local-");
+    assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("third"));
+    agent.signal(Signal::SIGTERM);
+    assert_eq!(agent.end(), Some(0));
+}
+
+#[test]
 fn second_daemon_of_a_host_is_refused() {
     let host = Host::install(Os::new(1));
     let mut agent = Agent::start(&host, &SOURCE);

@@ -1,23 +1,26 @@
-//! `flameholder render`: merge MachineConfigs into a rendered one, as the machine-config-controller does.
+//! `flameholder render`: merge MachineConfigs, Ignition configs and Butane configs into a rendered one, as the
+//! machine-config-controller does.
 
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::input::load_document;
+use crate::cli::input::{load_document, local_files};
 use crate::cli::output::document::DocumentNotation;
 use crate::cli::output::terminal::{print_text, warn};
 use crate::cli::output::words::counted;
 use crate::cli::{CliError, CommandOutcome};
+use crate::core::config::decode;
 use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::render::documents::name_documents;
 use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
-use crate::core::config::{decode, machine_config};
+use crate::core::plan::plain_ignition;
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// MachineConfigs, or Lists of them, in JSON or YAML; `-` for standard input
+    /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; `-` for standard input
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Pool name, the middle part of the rendered config's name
@@ -26,7 +29,7 @@ pub(crate) struct RenderArgs {
     /// Name of the rendered config, in place of one with its digest
     #[arg(long, value_name = "NAME", conflicts_with = "pool")]
     name: Option<String>,
-    /// Check the MachineConfigs and their merge, and print a summary only
+    /// Check the configs and their merge, and print a summary only
     #[arg(long, conflicts_with = "output")]
     check: bool,
     /// OS image of the release, in place of the osImageURL of the controller's base configs
@@ -49,9 +52,12 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     let images = ReleaseImages { os: args.os_image.clone(), extensions: args.extensions_image.clone() };
     let name = args.name.clone().map_or_else(|| RenderedName::OfPool(args.pool.clone()), RenderedName::Given);
     let refused = |source| CliError::Refused { file: "the merged config".to_owned(), source };
-    let rendered = render(&configs, &name, &images).map_err(refused)?;
+    let mut rendered = render(&configs, &name, &images).map_err(refused)?;
+    if configs.iter().any(|config| config.replaces_paths) {
+        rendered = name_documents(rendered, &configs);
+    }
     if args.check {
-        let (files, configs) = (counted(args.files.len(), "file"), counted(configs.len(), "MachineConfig"));
+        let (files, configs) = (counted(args.files.len(), "file"), counted(configs.len(), "config"));
         print_text(&format!("{configs} in {files}: no problems; merged into {}\n", rendered.name))?;
     } else {
         args.output.unwrap_or_default().print(&rendered.document)?;
@@ -59,12 +65,14 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     Ok(CommandOutcome::Success)
 }
 
-/// Read the MachineConfigs of one file, and check each. Unknown keys of an Ignition config, which the merge drops, are warned
+/// Read the configs of one file, and check each. Unknown keys of an Ignition config, which the merge drops, are warned
 /// of on standard error; those of a spec are refused.
 fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
-    let configs = machine_config::parse_all(&bytes).and_then(|configs| {
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let parsed = plain_ignition::parse_all(&bytes, &name, &*local_files(file));
+    let configs = parsed.and_then(|configs| {
         let mut refused: Vec<Refusal> = configs.iter().flat_map(|config| &config.unknown).cloned().collect();
         // Fields in a list have the number of their object, which is not known here: the merge refuses such a config.
         if let [only] = configs.as_slice()

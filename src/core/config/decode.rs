@@ -13,6 +13,7 @@ use super::host_config::{
 use super::ignition::ignored_sections::{self, section};
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
+use super::render::documents;
 use super::{protected, units};
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::limits;
@@ -66,6 +67,7 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
     let os = decode_os(config, &mut decoding.refused);
     let host_config = HostConfig {
         name: config.name.clone(),
+        documents: documents::of(&config.metadata),
         files: decoding.files,
         directories: decoding.directories,
         links: decoding.links,

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::render::documents::DocumentNames;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
@@ -25,6 +26,8 @@ pub const DIRECTORY_MODE: u32 = 0o755;
 pub struct HostConfig {
     /// `metadata.name` of the `MachineConfig`.
     pub name: ConfigName,
+    /// Documents that list each path, where the config was rendered here.
+    pub documents: DocumentNames,
     /// `storage.files`
     pub files: BTreeMap<ManagedPath, FileSpec>,
     /// `storage.directories`

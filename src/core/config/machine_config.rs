@@ -32,6 +32,9 @@ pub struct MachineConfig {
     pub spec: MachineConfigSpec,
     /// The Ignition config, upgraded to the newest supported version.
     pub ignition: ignition::ParsedIgnition,
+    /// True if each path that the config lists is wholly the config's: nothing of an earlier one with the path stays after a
+    /// merge. So it is with an Ignition or Butane config; MachineConfigs are merged field by field, as the MCC does it.
+    pub replaces_paths: bool,
     /// Keys of `spec` that the API does not define. The profile decides if they are refused.
     pub unknown: Vec<Refusal>,
     /// The whole object as it was read; its canonical form is stored and hashed.
@@ -81,7 +84,7 @@ pub fn parse(bytes: &[u8]) -> Result<MachineConfig, RefusalList> {
 
 /// Convert a document like [`parse`].
 pub fn parse_document(document: Value) -> Result<MachineConfig, RefusalList> {
-    let mut configs = all_of(document)?;
+    let mut configs = parse_all_of(document)?;
     match (configs.pop(), configs.len()) {
         (Some(config), 0) => Ok(config),
         (None, _) => Err(RefusalList::one("items", "the list holds no MachineConfig")),
@@ -97,10 +100,11 @@ pub fn parse_document(document: Value) -> Result<MachineConfig, RefusalList> {
 
 /// Parse all `MachineConfig`s of a document: a bare object, or a `List`.
 pub fn parse_all(bytes: &[u8]) -> Result<Vec<MachineConfig>, RefusalList> {
-    all_of(document::parse(bytes)?)
+    parse_all_of(document::parse(bytes)?)
 }
 
-fn all_of(document: Value) -> Result<Vec<MachineConfig>, RefusalList> {
+/// Convert a document like [`parse_all`].
+pub fn parse_all_of(document: Value) -> Result<Vec<MachineConfig>, RefusalList> {
     let kind = document.get("kind").and_then(Value::as_str);
     if !matches!(kind, Some("List" | "MachineConfigList")) {
         return Ok(vec![parse_object(document, "")?]);
@@ -127,9 +131,7 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     let text = |key: &str| document.get(key).and_then(Value::as_str).unwrap_or_default();
     if text("kind") != KIND {
         let reason = match (text("kind"), document.get("variant")) {
-            ("", Some(_)) => {
-                "the document is a Butane config, not a MachineConfig; translate it with `butane`".to_owned()
-            }
+            ("", Some(_)) => "the document is a Butane config, which is not accepted here".to_owned(),
             ("", None) => format!("the object has no kind; a {KIND} is expected"),
             (kind, _) => format!("`{}` is not a {KIND}", shortened(kind)),
         };
@@ -159,7 +161,8 @@ pub fn parse_object(document: Value, prefix: &str) -> Result<MachineConfig, Refu
     let config = section("spec").get("config").unwrap_or(&Value::Null);
     let ignition = ignition::parse(config, &format!("{prefix}spec.config"))?;
     let unknown = unknown_keys(section("spec"), prefix);
-    Ok(MachineConfig { name: metadata.name.as_str().into(), metadata, spec, ignition, unknown, document })
+    let name = metadata.name.as_str().into();
+    Ok(MachineConfig { name, metadata, spec, ignition, replaces_paths: false, unknown, document })
 }
 
 fn unknown_keys(spec: &Value, prefix: &str) -> Vec<Refusal> {

@@ -5,6 +5,8 @@
 //! The result depends on the content of the configs, not on the order in which they are given. It has passed
 //! [`decode`], so a host that accepts each of them accepts the result.
 
+pub mod documents;
+
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
 use std::str::FromStr;
@@ -223,11 +225,14 @@ fn image<'a>(
 
 /// Merge the Ignition configs and drop empty members.
 fn merge_ignition(configs: &[&MachineConfig]) -> Value {
-    let mut parts = configs.iter().map(|config| config.ignition.config.clone());
-    let base = parts.next().unwrap_or_default();
-    let mut merged = parts.fold(base, |parent, mut child| {
+    let mut parts = configs.iter().map(|config| (config.ignition.config.clone(), config.replaces_paths));
+    let base = parts.next().map(|(base, _)| base).unwrap_or_default();
+    let mut merged = parts.fold(base, |mut parent, (mut child, replaces_paths)| {
         for resource in contents(&mut child) {
             resource.compression.get_or_insert_default();
+        }
+        if replaces_paths {
+            merge::remove_paths_of(&mut parent, &child);
         }
         merge::merge(&parent, &child)
     });

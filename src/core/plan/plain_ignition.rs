@@ -1,13 +1,14 @@
-//! Ignition configs in place of a MachineConfig, such as the answer of a config server: the MachineConfig that
+//! Ignition and Butane configs in place of a MachineConfig, such as the answer of a config server: the MachineConfig that
 //! stands for one, and the refusal of work that Ignition alone does, at the first boot of a machine.
 
 use serde_json::{Map, Value, json};
 
 use super::first_boot;
+use crate::core::config::butane::LocalFiles;
 use crate::core::config::contents::ContentsDecoder;
 use crate::core::config::ignition::newest;
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::{document, ignition, machine_config};
+use crate::core::config::{butane, document, ignition, machine_config};
 use crate::core::values::paths::{CONTENT, ENCAPSULATED};
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::core::values::tree::ContentDigest;
@@ -32,6 +33,8 @@ const WITHOUT_EFFECT: [&str; 3] = ["ignition.proxy", "ignition.security", "ignit
 
 /// Hexadecimal digits of the digest in the name of a config that has none.
 const NAME_DIGITS: usize = 32;
+/// Longest name of a Kubernetes object.
+const NAME_LENGTH: usize = 253;
 
 /// Beginning of the name of a config that has none, where nothing else names it.
 pub const DEFAULT_STEM: &str = "ignition";
@@ -48,22 +51,45 @@ pub struct ReceivedObject {
 #[derive(Debug)]
 pub struct IgnitionOrigin {
     pub version: String,
+    /// True if it was written as a Butane config.
+    pub is_butane: bool,
     /// Names of sections and files of the Ignition config that are not applied.
     pub left_out: Vec<String>,
     /// True if the object was found in the Ignition config, where a config server puts it.
     pub is_served: bool,
 }
 
-/// Parse a MachineConfig, or an Ignition config in place of one, whose name begins with `stem` if it has none.
-pub fn parse(bytes: &[u8], stem: &str) -> Result<ReceivedObject, RefusalList> {
+/// Parse a MachineConfig, or an Ignition or Butane config in place of one, whose name begins with `stem` if it has none.
+/// `local` has the files that a Butane config names.
+pub fn parse(bytes: &[u8], stem: &str, local: &dyn LocalFiles) -> Result<ReceivedObject, RefusalList> {
     let document = document::parse(bytes)?;
+    let is_butane = butane::is_butane(&document);
+    let document = if is_butane { butane::translate(&document, local)? } else { document };
     let Some(version) = version(&document).map(str::to_owned) else {
         return Ok(ReceivedObject { config: machine_config::parse_document(document)?, ignition: None });
     };
-    let CarrierConfig { document, left_out, is_served } = carrier(document, stem)?;
+    let CarrierConfig { document, left_out, is_served } = carrier(document, &NameOfConfig::WithDigest(stem))?;
     // From its text, because the recorded form has to be readable too.
     let config = machine_config::parse(document.to_string().as_bytes())?;
-    Ok(ReceivedObject { config, ignition: Some(IgnitionOrigin { version, left_out, is_served }) })
+    Ok(ReceivedObject { config, ignition: Some(IgnitionOrigin { version, is_butane, left_out, is_served }) })
+}
+
+/// Parse all configs of a document that is merged with others: MachineConfigs, or an Ignition or Butane config, which gets the
+/// name of its file.
+pub fn parse_all(
+    bytes: &[u8],
+    file: &str,
+    local: &dyn LocalFiles,
+) -> Result<Vec<MachineConfig>, RefusalList> {
+    let document = document::parse(bytes)?;
+    let document = if butane::is_butane(&document) { butane::translate(&document, local)? } else { document };
+    if version(&document).is_none() {
+        return machine_config::parse_all_of(document);
+    }
+    let carrier = carrier(document, &NameOfConfig::OfFile(file))?;
+    let mut config = machine_config::parse(carrier.document.to_string().as_bytes())?;
+    config.replaces_paths = true;
+    Ok(vec![config])
 }
 
 /// Return `text` if a name can begin with it, else the default.
@@ -74,6 +100,31 @@ pub fn stem_of(text: Option<&str>) -> &str {
         begins && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-')
     };
     text.filter(is_plain).unwrap_or(DEFAULT_STEM)
+}
+
+/// Name of a config that has none.
+enum NameOfConfig<'a> {
+    /// It begins with this text, and ends with the digest of the config.
+    WithDigest(&'a str),
+    /// The name of the config's file, in the letters that names have.
+    OfFile(&'a str),
+}
+
+impl NameOfConfig<'_> {
+    fn of(&self, document: &Value) -> String {
+        match self {
+            Self::WithDigest(stem) => {
+                let digest = ContentDigest::of(document.to_string().as_bytes()).to_string();
+                let digits = digest.rsplit(':').next().unwrap_or_default();
+                format!("{stem}-{}", digits.get(..NAME_DIGITS).unwrap_or(digits))
+            }
+            Self::OfFile(file) => {
+                let is_legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '.' || c == '-';
+                let letters = file.chars().map(|c| c.to_ascii_lowercase()).take(NAME_LENGTH);
+                letters.map(|c| if is_legal(c) { c } else { '-' }).collect()
+            }
+        }
+    }
 }
 
 /// MachineConfig that stands for an Ignition config.
@@ -96,7 +147,7 @@ fn version(document: &Value) -> Option<&str> {
 ///
 /// The answer of a config server holds the MachineConfig as a file, which is taken as on the first boot of a
 /// machine. Any other config becomes the `spec.config` of an object that is named by `stem` and its digest.
-fn carrier(document: Value, stem: &str) -> Result<CarrierConfig, RefusalList> {
+fn carrier(document: Value, name: &NameOfConfig<'_>) -> Result<CarrierConfig, RefusalList> {
     let parsed = ignition::parse(&document, "spec.config")?;
     let files = parsed.config.storage.and_then(|storage| storage.files).unwrap_or_default();
     if let (Some(encapsulated), Some(content)) = (contents(&files, ENCAPSULATED)?, contents(&files, CONTENT)?)
@@ -106,7 +157,7 @@ fn carrier(document: Value, stem: &str) -> Result<CarrierConfig, RefusalList> {
     refuse_work_of_ignition(&document)?;
     let left_out = WITHOUT_EFFECT.iter().filter(|section| is_filled(&document, section));
     let left_out = left_out.map(|section| format!("spec.config.{section}")).collect();
-    Ok(CarrierConfig { document: wrapped(document, stem), left_out, is_served: false })
+    Ok(CarrierConfig { document: wrapped(document, name), left_out, is_served: false })
 }
 
 /// Decode the contents of the file at `path`; `None` if the config has no such file.
@@ -161,10 +212,8 @@ fn is_empty(value: &Value) -> bool {
 }
 
 /// Wrap the config. Kernel arguments move to where a MachineConfig has them.
-fn wrapped(mut document: Value, stem: &str) -> Value {
-    let digest = ContentDigest::of(document.to_string().as_bytes()).to_string();
-    let digits = digest.rsplit(':').next().unwrap_or_default();
-    let name = format!("{stem}-{}", digits.get(..NAME_DIGITS).unwrap_or(digits));
+fn wrapped(mut document: Value, name: &NameOfConfig<'_>) -> Value {
+    let name = name.of(&document);
     let mut spec = Map::new();
     let arguments = document.as_object_mut().and_then(|config| config.remove("kernelArguments"));
     if let Some(arguments) = arguments.and_then(|mut section| section.get_mut("shouldExist").map(Value::take))
@@ -184,8 +233,10 @@ fn wrapped(mut document: Value, stem: &str) -> Value {
 mod tests {
     use super::*;
 
+    const NAME: NameOfConfig<'_> = NameOfConfig::WithDigest(DEFAULT_STEM);
+
     fn refused(document: &Value) -> Vec<String> {
-        let refused = carrier(document.clone(), DEFAULT_STEM).unwrap_err();
+        let refused = carrier(document.clone(), &NAME).unwrap_err();
         refused.as_slice().iter().map(|refusal| refusal.field.clone()).collect()
     }
 
@@ -237,7 +288,7 @@ mod tests {
                 "{section}"
             );
             assert!(
-                carrier(config(version, section, Value::Null), DEFAULT_STEM).is_ok(),
+                carrier(config(version, section, Value::Null), &NAME).is_ok(),
                 "{section} without a value"
             );
         }
@@ -247,15 +298,15 @@ mod tests {
     fn kernel_arguments_become_those_of_the_machine_config() {
         let document =
             json!({"ignition": {"version": "3.4.0"}, "kernelArguments": {"shouldExist": ["nosmt"]}});
-        let carrier = carrier(document.clone(), DEFAULT_STEM).unwrap().document;
+        let carrier = carrier(document.clone(), &NAME).unwrap().document;
         assert_eq!(carrier["spec"]["kernelArguments"], json!(["nosmt"]));
         assert_eq!(carrier["spec"]["config"], json!({"ignition": {"version": "3.4.0"}}));
         let name = carrier["metadata"]["name"].as_str().unwrap();
         assert_eq!(name.len(), "ignition-".len() + NAME_DIGITS);
         let mut other = document.clone();
         other["kernelArguments"]["shouldExist"] = json!(["nosmt=force"]);
-        assert_ne!(super::carrier(other, DEFAULT_STEM).unwrap().document["metadata"]["name"], name);
-        assert_eq!(super::carrier(document, DEFAULT_STEM).unwrap().document["metadata"]["name"], name);
+        assert_ne!(super::carrier(other, &NAME).unwrap().document["metadata"]["name"], name);
+        assert_eq!(super::carrier(document, &NAME).unwrap().document["metadata"]["name"], name);
     }
 
     #[test]
@@ -263,6 +314,6 @@ mod tests {
         let document = json!({"ignition": {
             "version": "3.4.0", "timeouts": {"httpTotal": 30}, "proxy": {},
             "security": {"tls": {"certificateAuthorities": []}}, "config": {"merge": []}}});
-        assert_eq!(carrier(document, DEFAULT_STEM).unwrap().left_out, ["spec.config.ignition.timeouts"]);
+        assert_eq!(carrier(document, &NAME).unwrap().left_out, ["spec.config.ignition.timeouts"]);
     }
 }

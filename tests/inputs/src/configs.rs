@@ -1,5 +1,6 @@
 //! Configs of a cluster or an operator.
 
+use flameholder::core::config::butane::NoLocalFiles;
 use flameholder::core::config::contents::ContentsDecoder;
 use flameholder::core::config::machine_config::{self, MachineConfig};
 use flameholder::core::config::{decode, machine_configuration};
@@ -20,7 +21,7 @@ pub(crate) fn machine_config(input: &[u8]) {
 }
 
 pub(crate) fn ignition(input: &[u8]) {
-    match plain_ignition::parse(input, plain_ignition::DEFAULT_STEM) {
+    match plain_ignition::parse(input, plain_ignition::DEFAULT_STEM, &NoLocalFiles) {
         Ok(received) => check_config(&received.config),
         Err(refusals) => check_refusals(&refusals),
     }

@@ -58,7 +58,9 @@ impl PathExplanation<'_> {
         let desired = entry(self.desired, self.path);
         let current = self.current.and_then(|current| entry(current, self.path));
         let local_wins = local.as_ref().is_some_and(|(_, wins)| *wins) || desired.is_none();
-        let named = |config: &HostConfig, saying: String| format!("{}: {saying}", config.name);
+        let named = |config: &HostConfig, saying: String| {
+            format!("{}: {saying}{}", config.name, documents(config, self.path))
+        };
         let desired = desired.map(|saying| ("desired config", named(self.desired, saying)));
         let local = local.map(|(saying, _)| ("local change", saying));
         let (first, second) = if local_wins { (local, desired) } else { (desired, local) };
@@ -139,6 +141,18 @@ fn entry(config: &HostConfig, path: &ManagedPath) -> Option<String> {
     }
     let (_, unit) = config.units.iter().find(|(name, _)| is_of_unit(name, path))?;
     Some(format!("spec.config.systemd.units[{}], {}", unit.index, unit_state(unit)))
+}
+
+/// Name the document that a path comes from, and those that list it as well and lose.
+fn documents(config: &HostConfig, path: &ManagedPath) -> String {
+    let unit =
+        config.units.keys().find(|name| is_of_unit(name, path)).map(|name| unit_path(name).to_string());
+    let names = config.documents.get(path.as_str()).or_else(|| config.documents.get(&unit?));
+    match names.map(Vec::as_slice) {
+        None | Some([]) => String::new(),
+        Some([only]) => format!(", from {only}"),
+        Some([others @ .., last]) => format!(", from {last}, over {}", others.join(" and ")),
+    }
 }
 
 /// Return true if `path` is the file of the unit, or one of its drop-ins.

@@ -26,6 +26,33 @@ pub fn merge(parent: &newest::Config, child: &newest::Config) -> newest::Config 
     serde_json::from_value(Value::Object(merged)).expect("merging keeps the type of every field")
 }
 
+/// Remove from `parent` the files, directories and links whose paths `child` lists.
+pub fn remove_paths_of(parent: &mut newest::Config, child: &newest::Config) {
+    let Some(storage) = &child.storage else { return };
+    let listed: BTreeSet<&str> = [
+        paths(storage.files.as_deref(), |file| &file.path),
+        paths(storage.directories.as_deref(), |directory| &directory.path),
+        paths(storage.links.as_deref(), |link| &link.path),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    let Some(storage) = &mut parent.storage else { return };
+    if let Some(files) = &mut storage.files {
+        files.retain(|file| !listed.contains(file.path.as_str()));
+    }
+    if let Some(links) = &mut storage.links {
+        links.retain(|link| !listed.contains(link.path.as_str()));
+    }
+    if let Some(directories) = &mut storage.directories {
+        directories.retain(|directory| !listed.contains(directory.path.as_str()));
+    }
+}
+
+fn paths<'c, T>(items: Option<&'c [T]>, path: fn(&'c T) -> &'c String) -> Vec<&'c str> {
+    items.unwrap_or_default().iter().map(|item| path(item).as_str()).collect()
+}
+
 fn fields(config: &newest::Config) -> Object {
     let fields = serde_json::to_value(config).and_then(serde_json::from_value);
     fields.expect("a config is an object with string keys")

@@ -95,7 +95,11 @@ pub(crate) fn typed<T: DeserializeOwned>(
 }
 
 fn joined(field: &str, path: &str) -> String {
-    if path == "." { field.to_owned() } else { format!("{field}.{path}") }
+    match (field, path) {
+        (field, ".") => field.to_owned(),
+        ("", path) => path.to_owned(),
+        (field, path) => format!("{field}.{path}"),
+    }
 }
 
 /// Convert a path of the crate `serde_ignored`, `units.?.0.enable`, into `units[0].enable`.

@@ -1,0 +1,32 @@
+//! Butane configs (`variant: fcos` and `openshift`), translated as Butane does: to an Ignition config, or to a MachineConfig.
+//! Source of the rules: <https://coreos.github.io/butane/specs/>.
+//!
+//! What only a first boot can do (disks, file systems, a boot device) is refused by name, and so is a key that the version does
+//! not define, of which Butane warns.
+
+mod fields;
+mod local_files;
+mod local_trees;
+mod translation;
+mod version;
+
+use serde_json::Value;
+
+pub use self::local_files::{
+    LocalEntry, LocalFileError, LocalFiles, LocalNode, NoLocalFiles, ensure_beneath,
+};
+use crate::core::values::refusal::RefusalList;
+
+/// Return true for a Butane config: no other document has a variant.
+#[must_use]
+pub fn is_butane(document: &Value) -> bool {
+    document.get("variant").is_some() && document.get("kind").is_none()
+}
+
+/// Translate a Butane config; `local` has the files that it names.
+pub fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Value, RefusalList> {
+    translation::translate(document, local)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,97 @@
+//! Refusals of the translation. `tests/core` compares translations with those of Butane.
+
+use serde_json::json;
+
+use super::*;
+
+fn refused(text: &str) -> Vec<String> {
+    let document = crate::core::config::document::parse(text.as_bytes()).unwrap();
+    assert!(is_butane(&document));
+    let refused = translate(&document, &NoLocalFiles).unwrap_err();
+    refused.as_slice().iter().map(ToString::to_string).collect()
+}
+
+fn with(body: &str) -> String {
+    format!("variant: fcos\nversion: 1.5.0\n{body}")
+}
+
+#[test]
+fn only_a_document_with_a_variant_is_butane() {
+    for document in
+        [json!({"ignition": {"version": "3.4.0"}}), json!({"kind": "Pod", "variant": "fcos"}), json!([])]
+    {
+        assert!(!is_butane(&document), "{document}");
+    }
+}
+
+#[test]
+fn unknown_variant_and_version_are_refused_with_what_is_accepted() {
+    for (text, field) in [
+        ("variant: flatcar\nversion: 1.0.0\n", "variant: `flatcar` is no variant"),
+        ("variant: 3\n", "variant: no text is no variant"),
+        ("variant: fcos\nversion: 1.8.0\n", "version: `1.8.0` is no version"),
+        ("variant: openshift\nversion: 4.7.0\n", "version: `4.7.0` is no version"),
+        ("variant: fcos\nversion: 1.5\n", "version: no text is no version"),
+    ] {
+        let refused = refused(text);
+        assert!(refused[0].starts_with(field) && refused[0].contains("1.0.0 to 1.7.0"), "{refused:?}");
+    }
+}
+
+#[test]
+fn every_problem_is_named_by_its_field() {
+    let text = with(
+        "storage:
+  disks: [{device: /dev/vda}]
+  files:
+    - {path: /etc/a, contents: {inline: a, source: 'data:,a'}}
+    - {path: /etc/b, contens: {inline: b}}
+    - {path: /etc/c, contents: {local: ../secret}}
+    - {path: /etc/d, contents: {local: d}}
+boot_device: {mirror: {devices: [/dev/vda]}}
+openshift: {fips: true}
+",
+    );
+    let fields: Vec<_> =
+        refused(&text).iter().map(|line| line.split(": ").next().unwrap().to_owned()).collect();
+    assert_eq!(
+        fields,
+        [
+            "storage.files[1].contens",
+            "boot_device",
+            "storage.disks",
+            "storage.files[0].contents",
+            "storage.files[2].contents.local",
+            "storage.files[3].contents.local",
+            "openshift",
+        ]
+    );
+}
+
+#[test]
+fn key_of_a_later_version_is_refused() {
+    let text = "variant: fcos\nversion: 1.0.0\nstorage: {trees: [{local: tree}]}\n\
+        systemd: {units: [{name: a.service, contents_local: a}]}\nkernel_arguments: {should_exist: [a]}\n";
+    let refused = refused(text);
+    for field in ["storage.trees", "systemd.units[0].contents_local", "kernel_arguments"] {
+        let named = format!("{field}: unknown key; a later version");
+        assert!(refused.iter().any(|line| line.starts_with(&named)), "{field}: {refused:?}");
+    }
+}
+
+#[test]
+fn value_of_a_wrong_type_is_named_without_the_value() {
+    let refused = refused(&with("passwd: {users: [{name: core, password_hash: [hunter2]}]}\n"));
+    assert!(refused[0].starts_with("passwd.users") && !refused[0].contains("hunter2"), "{refused:?}");
+}
+
+#[test]
+fn sections_about_fetching_keep_their_meaning() {
+    let document = crate::core::config::document::parse(
+        with("ignition: {timeouts: {http_total: 30}, security: {tls: {certificate_authorities: []}}}\nstorage:\n").as_bytes(),
+    );
+    let translated = translate(&document.unwrap(), &NoLocalFiles).unwrap();
+    let expected = json!({"ignition": {
+        "version": "3.4.0", "timeouts": {"httpTotal": 30}, "security": {"tls": {"certificateAuthorities": []}}}});
+    assert_eq!(translated, expected);
+}
