@@ -54,7 +54,7 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "firstboot" 
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "work" -d 'For the daemon: do one job on the host, read from standard input'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "introduce" -d 'In a pod: lend the token of the pod\'s service account to the daemon on the host'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l desired -d 'The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a server, such as `https://HOST:22623/config/worker`' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; `-` for standard input; or its address on a server, such as `https://HOST:22623/config/worker`' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-image -d 'Take this OS image instead of the one that the config names' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
 native\t'Accept these, and also directories, links and appended contents'"
@@ -87,7 +87,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l fetch-s
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l desired -d 'The desired config, a MachineConfig or Ignition config in JSON or YAML; `-` for standard input; or its address on a server, such as `https://HOST:22623/config/worker`' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; `-` for standard input; or its address on a server, such as `https://HOST:22623/config/worker`' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l os-image -d 'Take this OS image instead of the one that the config names' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
 native\t'Accept these, and also directories, links and appended contents'"
@@ -251,7 +251,7 @@ yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
-complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l check -d 'Check the MachineConfigs and their merge, and print a summary only'
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l check -d 'Check the configs and their merge, and print a summary only'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s h -l help -d 'Print help (see more with \'--help\')'

@@ -145,7 +145,7 @@ spec:
 fn checked_parts_are_counted_and_the_merge_takes_a_name() {
     let (_tree, folder, config) = tree_and_config();
     let checked = flameholder(["render", "--check", &config]);
-    let (begins, ends) = ("1 MachineConfig in 1 file: no problems; merged into rendered-worker-", "\n");
+    let (begins, ends) = ("1 config in 1 file: no problems; merged into rendered-worker-", "\n");
     assert!(checked.stdout.starts_with(begins) && checked.stdout.ends_with(ends), "{checked:?}");
     let named = flameholder(["render", "--name", "rendered-mine", &config]);
     let document: Value = serde_json::from_str(&named.stdout).unwrap();

@@ -91,7 +91,7 @@ fn ignition_and_butane_configs_are_merged_by_the_names_of_their_files() {
     assert_eq!(refused.code, Some(78), "{refused:?}");
     for part in [
         "40.bu:3:11: storage.luks: only Ignition does this",
-        "40.bu:3:54: storage.files[0].contnts: unknown key",
+        "40.bu:3:53: storage.files[0].contnts: unknown key",
     ] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }

@@ -139,9 +139,10 @@ fn butane_config_and_its_local_files_are_followed() {
     agent.wait_for_line("Done rendered-local-");
     assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("second"));
     fs::remove_file(folder.join("parts/app.yml")).unwrap();
-    agent.wait_for_line("storage.files[0].contents.local: reading ");
+    agent.wait_for_line("warning: /run/media/site/site.bu:3:81: storage.files[0].contents.local: reading /run/media/site/parts/app.yml");
     fs::write(folder.join("parts/.new"), "third").unwrap();
     fs::rename(folder.join("parts/.new"), folder.join("parts/app.yml")).unwrap();
+    agent.wait_for_line("Fetching rendered-local-");
     agent.wait_for_line("Done rendered-local-");
     assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("third"));
     agent.signal(Signal::SIGTERM);

@@ -167,9 +167,7 @@ pub(crate) fn plan_deployment_after(
     if let (true, Some(before), Some(tree)) = (target.starts_first_boot(&current), before, &plan.tree) {
         (plan.diff, plan.disruption) = first_boot::disruption(before, &desired, &tree.steps.steps);
     }
-    if plan.disruption.reboots() && adopted_copy::activates_late(&root)? {
-        plan.warnings.extend(late_activation::warnings(&desired));
-    }
+    warn_of_late_activation(&root, &desired, &mut plan)?;
     let (kernel_arguments, taken_over) = merge_kernel_arguments(&existing, before, &current, &desired);
     let kernel_arguments_change = kernel_arguments != existing;
     if let (true, false, Some(tree)) = (kernel_arguments_change, plan.diff.kernel_arguments, &mut plan.tree) {
@@ -186,6 +184,18 @@ pub(crate) fn plan_deployment_after(
         taken_over,
         unresolved,
     })
+}
+
+/// Name paths that the next boot reads before the agent puts them in place, where it is a system extension.
+fn warn_of_late_activation(
+    root: &Root,
+    desired: &HostConfig,
+    plan: &mut Plan,
+) -> Result<(), TransactionError> {
+    if plan.disruption.reboots() && adopted_copy::activates_late(root)? {
+        plan.warnings.extend(late_activation::warnings(desired));
+    }
+    Ok(())
 }
 
 /// Fail if a change was interrupted, or if the settings could not be used after the update. A first boot, a rollback and a

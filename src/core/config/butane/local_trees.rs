@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::fields::{FileFields, LinkFields, ResourceFields, StorageSection, TreeFields};
 use super::local_files::{LocalEntry, LocalNode, ensure_beneath};
-use super::translation::{Translation, data_url};
+use super::translation::{ButaneTranslation, data_url};
 
 /// Modes of files in a tree: a directory of a repository has no others.
 const MODE: i64 = 0o644;
@@ -12,7 +12,7 @@ const EXECUTABLE_MODE: i64 = 0o755;
 
 /// Add the files and links of all trees. A file that the config lists without contents gets those of the tree and keeps its mode
 /// and owner.
-pub(super) fn expand(storage: &mut StorageSection, translation: &mut Translation<'_>) {
+pub(super) fn expand(storage: &mut StorageSection, translation: &mut ButaneTranslation<'_>) {
     let trees = std::mem::take(&mut storage.trees);
     let mut listing = StorageListing::of(storage);
     for (index, tree) in trees.into_iter().enumerate() {

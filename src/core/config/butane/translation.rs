@@ -21,7 +21,7 @@ pub(super) fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Valu
     let version = ButaneVersion::of(document)?;
     // An empty value is an absent one, as in Butane.
     let (mut config, unknown) = ignition::typed::<ButaneConfig>(&without_nulls(document.clone()), "")?;
-    let mut translation = Translation { version, local, refused: Vec::new() };
+    let mut translation = ButaneTranslation { version, local, refused: Vec::new() };
     for key in unknown {
         translation.refuse(&key, "unknown key; the version does not define it");
     }
@@ -39,13 +39,13 @@ pub(super) fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Valu
 }
 
 /// Translation of one config, and its problems so far.
-pub(super) struct Translation<'a> {
+pub(super) struct ButaneTranslation<'a> {
     version: ButaneVersion,
     pub(super) local: &'a dyn LocalFiles,
     refused: Vec<Refusal>,
 }
 
-impl Translation<'_> {
+impl ButaneTranslation<'_> {
     pub(super) fn refuse(&mut self, field: &str, reason: impl AsRef<str>) {
         self.refused.push(Refusal::new(field, reason));
     }
