@@ -2,103 +2,115 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::fields::{FileFields, LinkFields, ResourceFields, StorageSection, TreeFields};
+use serde_json::{Map, Value, json};
+
 use super::local_files::{LocalEntry, LocalNode, ensure_beneath};
 use super::translation::{ButaneTranslation, data_url};
 
 /// Modes of files in a tree: a directory of a repository has no others.
-const MODE: i64 = 0o644;
-const EXECUTABLE_MODE: i64 = 0o755;
+const MODE: u32 = 0o644;
+const EXECUTABLE_MODE: u32 = 0o755;
 
 /// Add the files and links of all trees. A file that the config lists without contents gets those of the tree and keeps its mode
 /// and owner.
-pub(super) fn expand(storage: &mut StorageSection, translation: &mut ButaneTranslation<'_>) {
-    let trees = std::mem::take(&mut storage.trees);
+pub(super) fn expand(document: &mut Value, translation: &mut ButaneTranslation<'_>) {
+    let Some(storage) = document.get_mut("storage").and_then(Value::as_object_mut) else { return };
+    let Some(Value::Array(trees)) = storage.remove("trees") else { return };
     let mut listing = StorageListing::of(storage);
-    for (index, tree) in trees.into_iter().enumerate() {
+    for (index, mut tree) in trees.into_iter().enumerate() {
         let field = format!("storage.trees[{index}]");
-        let listed = ensure_beneath(&tree.local).and_then(|()| translation.local.tree(&tree.local));
-        let entries = match listed {
+        let Some(tree) = tree.as_object_mut() else { continue };
+        let local = translation.take_text(tree, "local", &field).unwrap_or_default();
+        let above = translation.take_text(tree, "path", &field).unwrap_or_default();
+        let entries = match ensure_beneath(&local).and_then(|()| translation.local.tree(&local)) {
             Ok(entries) => entries,
             Err(error) => {
                 translation.refuse(&format!("{field}.local"), error.to_string());
                 continue;
             }
         };
-        for entry in entries {
-            let path = place(&tree, &entry);
-            if let Err(conflict) = listing.add(storage, &path, entry.node) {
+        for LocalEntry { path, node } in entries {
+            let path = format!("{}/{path}", above.trim_end_matches('/'));
+            if let Err(conflict) = listing.add(&path, node) {
                 translation.refuse(&field, format!("{path} is in the tree, and {conflict}"));
             }
         }
     }
+    listing.give_back(storage);
 }
 
-fn place(tree: &TreeFields, entry: &LocalEntry) -> String {
-    let above = tree.path.as_deref().unwrap_or("/").trim_end_matches('/');
-    format!("{above}/{}", entry.path)
-}
-
-/// Indices of the entries by their paths.
+/// Files and links of the config, and where each path is in its list.
 struct StorageListing {
-    files: BTreeMap<String, usize>,
-    links: BTreeMap<String, usize>,
+    files: Vec<Value>,
+    links: Vec<Value>,
+    file_places: BTreeMap<String, usize>,
+    link_places: BTreeMap<String, usize>,
     directories: BTreeSet<String>,
 }
 
 impl StorageListing {
-    fn of(storage: &StorageSection) -> Self {
-        let files = storage.files.iter().enumerate().map(|(index, file)| (file.path.clone(), index));
-        let links = storage.links.iter().enumerate().map(|(index, link)| (link.path.clone(), index));
-        Self {
-            files: files.collect(),
-            links: links.collect(),
-            directories: storage.directories.iter().map(|directory| directory.path.clone()).collect(),
-        }
+    fn of(storage: &mut Map<String, Value>) -> Self {
+        let mut list = |name: &str| match storage.get_mut(name).map(Value::take) {
+            Some(Value::Array(items)) => items,
+            _ => Vec::new(),
+        };
+        let (files, links, directories) = (list("files"), list("links"), list("directories"));
+        let places =
+            |items: &[Value]| items.iter().enumerate().map(|(index, item)| (path_of(item), index)).collect();
+        let listing = Self {
+            file_places: places(&files),
+            link_places: places(&links),
+            directories: directories.iter().map(path_of).collect(),
+            files,
+            links,
+        };
+        storage.insert("directories".to_owned(), directories.into());
+        listing
     }
 
-    fn add(&mut self, storage: &mut StorageSection, path: &str, node: LocalNode) -> Result<(), &'static str> {
-        let others = match node {
-            LocalNode::File { .. } => &self.links,
-            LocalNode::Link { .. } => &self.files,
+    fn add(&mut self, path: &str, node: LocalNode) -> Result<(), &'static str> {
+        let (items, places, others) = match node {
+            LocalNode::File { .. } => (&mut self.files, &mut self.file_places, &self.link_places),
+            LocalNode::Link { .. } => (&mut self.links, &mut self.link_places, &self.file_places),
         };
         if others.contains_key(path) || self.directories.contains(path) {
             return Err("listed as something else");
         }
-        match node {
-            LocalNode::File { contents, is_executable } => {
-                let count = storage.files.len();
-                let index = *self.files.entry(path.to_owned()).or_insert(count);
-                if index == count {
-                    storage.files.push(FileFields { path: path.to_owned(), ..FileFields::default() });
-                }
-                storage.files.get_mut(index).map_or(Ok(()), |file| fill(file, &contents, is_executable))
-            }
-            LocalNode::Link { target } => {
-                let count = storage.links.len();
-                let index = *self.links.entry(path.to_owned()).or_insert(count);
-                if index == count {
-                    storage.links.push(LinkFields { path: path.to_owned(), ..LinkFields::default() });
-                }
-                storage.links.get_mut(index).map_or(Ok(()), |link| aim(link, target))
-            }
+        let count = items.len();
+        let index = *places.entry(path.to_owned()).or_insert(count);
+        if index == count {
+            items.push(json!({"path": path}));
         }
+        let Some(item) = items.get_mut(index).and_then(Value::as_object_mut) else { return Ok(()) };
+        match node {
+            LocalNode::File { contents, is_executable } => fill(item, &contents, is_executable),
+            LocalNode::Link { target } => aim(item, target),
+        }
+    }
+
+    fn give_back(self, storage: &mut Map<String, Value>) {
+        storage.insert("files".to_owned(), self.files.into());
+        storage.insert("links".to_owned(), self.links.into());
     }
 }
 
-fn fill(file: &mut FileFields, contents: &[u8], is_executable: bool) -> Result<(), &'static str> {
-    if file.contents.is_some() || !file.append.is_empty() {
+fn path_of(item: &Value) -> String {
+    item.get("path").and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+fn fill(file: &mut Map<String, Value>, contents: &[u8], is_executable: bool) -> Result<(), &'static str> {
+    if file.contains_key("contents") || file.contains_key("append") {
         return Err("listed with contents of its own");
     }
-    file.contents = Some(ResourceFields { source: Some(data_url(contents)), ..ResourceFields::default() });
-    file.mode.get_or_insert(if is_executable { EXECUTABLE_MODE } else { MODE });
+    file.insert("contents".to_owned(), json!({"source": data_url(contents)}));
+    file.entry("mode").or_insert_with(|| if is_executable { EXECUTABLE_MODE } else { MODE }.into());
     Ok(())
 }
 
-fn aim(link: &mut LinkFields, target: String) -> Result<(), &'static str> {
-    if link.target.is_some() {
+fn aim(link: &mut Map<String, Value>, target: String) -> Result<(), &'static str> {
+    if link.contains_key("target") {
         return Err("listed with a target of its own");
     }
-    link.target = Some(target);
+    link.insert("target".to_owned(), target.into());
     Ok(())
 }

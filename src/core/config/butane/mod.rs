@@ -4,7 +4,7 @@
 //! What only a first boot can do (disks, file systems, a boot device) is refused by name, and so is a key that the version does
 //! not define, of which Butane warns.
 
-mod fields;
+mod keys;
 mod local_files;
 mod local_trees;
 mod translation;

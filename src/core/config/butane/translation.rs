@@ -1,41 +1,38 @@
-//! Translation: everything that names a local file is replaced by the file's contents.
+//! Translation: everything that names a local file is replaced by the file's contents. Types of values are checked by the reader
+//! of the result.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::fields::{ButaneConfig, FileFields, ResourceFields, StorageSection, UnitFields, UserFields};
 use super::local_files::{LocalFileError, LocalFiles, ensure_beneath};
-use super::local_trees;
 use super::version::{ButaneVariant, ButaneVersion};
-use crate::core::config::ignition;
+use super::{keys, local_trees};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 const AT_INSTALLATION: &str =
     "only Ignition does this, at the first boot of a machine; remove the section, or reinstall the machine";
 const OTHER_CONFIGS: &str = "other configs are fetched by Ignition only; give the merged config";
 
-/// Translate a config to an Ignition config, or to a MachineConfig, with every problem found.
+/// Translate a config to an Ignition config, or to a `MachineConfig`, or refuse it with every problem found.
 pub(super) fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Value, RefusalList> {
     let version = ButaneVersion::of(document)?;
-    // An empty value is an absent one, as in Butane.
-    let (mut config, unknown) = ignition::typed::<ButaneConfig>(&without_nulls(document.clone()), "")?;
+    // A key without a value is an absent one, as in Butane.
+    let mut document = without_nulls(document.clone());
     let mut translation = ButaneTranslation { version, local, refused: Vec::new() };
-    for key in unknown {
-        translation.refuse(&key, "unknown key; the version does not define it");
+    translation.check_keys(&document, "", "");
+    translation.refuse_first_boot(&document);
+    translation.files(&mut document);
+    translation.units(&mut document);
+    translation.users(&mut document);
+    local_trees::expand(&mut document, &mut translation);
+    let mut ignition = document.get_mut("ignition").map(Value::take).unwrap_or(json!({}));
+    match ignition.as_object_mut() {
+        Some(section) => drop(section.insert("version".to_owned(), version.ignition().into())),
+        None => translation.refuse("ignition", "expected keys and values"),
     }
-    translation.refuse_first_boot(&config);
-    translation.storage(&mut config.storage);
-    for (index, unit) in config.systemd.units.iter_mut().enumerate() {
-        translation.unit(unit, &format!("systemd.units[{index}]"));
-    }
-    for (index, user) in config.passwd.users.iter_mut().enumerate() {
-        translation.keys(user, &format!("passwd.users[{index}]"));
-    }
-    translation.variant(&config);
     RefusalList::or(translation.refused, ())?;
-    Ok(assembled(config, version))
+    Ok(assembled(document, ignition, version))
 }
 
 /// Translation of one config, and its problems so far.
@@ -50,118 +47,129 @@ impl ButaneTranslation<'_> {
         self.refused.push(Refusal::new(field, reason));
     }
 
-    /// Refuse a key that came with a later version than the config's.
-    fn ensure_defined(&mut self, key: &str, field: &str) {
-        if !self.version.defines(key) {
-            self.refuse(field, "unknown key; a later version of the variant defines it");
+    /// Refuse keys that the version does not define. `path` is `field` without indices.
+    fn check_keys(&mut self, value: &Value, path: &str, field: &str) {
+        match value {
+            Value::Object(members) => {
+                for (key, member) in members {
+                    let (path, field) = (joined(path, key), joined(field, key));
+                    match keys::problem_of(&path, self.version) {
+                        Some(problem) => self.refuse(&field, problem),
+                        None if keys::is_passed_on(&path) => {}
+                        None => self.check_keys(member, &path, &field),
+                    }
+                }
+            }
+            Value::Array(items) => {
+                for (index, item) in items.iter().enumerate() {
+                    self.check_keys(item, path, &format!("{field}[{index}]"));
+                }
+            }
+            _ => {}
         }
     }
 
-    fn refuse_first_boot(&mut self, config: &ButaneConfig) {
-        let storage = &config.storage;
-        let sections = [
-            ("boot_device", &config.boot_device),
-            ("grub", &config.grub),
-            ("storage.disks", &storage.disks),
-            ("storage.raid", &storage.raid),
-            ("storage.filesystems", &storage.filesystems),
-            ("storage.luks", &storage.luks),
-        ];
-        for (section, _) in sections.into_iter().filter(|(_, value)| is_filled(value)) {
-            self.refuse(section, AT_INSTALLATION);
-        }
-        for name in ["merge", "replace"] {
-            let named = config.ignition.get("config").and_then(|configs| configs.get(name));
-            if named.is_some_and(is_filled) {
-                self.refuse(&format!("ignition.config.{name}"), OTHER_CONFIGS);
+    fn refuse_first_boot(&mut self, document: &Value) {
+        let others =
+            ["ignition.config.merge", "ignition.config.replace"].map(|section| (section, OTHER_CONFIGS));
+        for (section, reason) in
+            keys::AT_FIRST_BOOT.map(|section| (section, AT_INSTALLATION)).into_iter().chain(others)
+        {
+            if document.pointer(&format!("/{}", section.replace('.', "/"))).is_some_and(is_filled) {
+                self.refuse(section, reason);
             }
         }
     }
 
-    /// Refuse sections of the other variant.
-    fn variant(&mut self, config: &ButaneConfig) {
-        let sections: [(&str, bool); 2] = match self.version.variant {
-            ButaneVariant::FedoraCoreOs => {
-                [("metadata", config.metadata.is_some()), ("openshift", config.openshift.is_some())]
+    fn files(&mut self, document: &mut Value) {
+        for (index, file) in objects(document, "/storage/files") {
+            let field = format!("storage.files[{index}]");
+            if let Some(contents) = file.get_mut("contents").and_then(Value::as_object_mut) {
+                self.resource(contents, &format!("{field}.contents"));
             }
-            ButaneVariant::OpenShift => {
-                [("kernel_arguments", config.kernel_arguments.is_some()), ("", false)]
+            let append = file.get_mut("append").and_then(Value::as_array_mut);
+            for (nth, fragment) in append.into_iter().flatten().enumerate() {
+                if let Some(fragment) = fragment.as_object_mut() {
+                    self.resource(fragment, &format!("{field}.append[{nth}]"));
+                }
             }
-        };
-        for (section, _) in sections.into_iter().filter(|(_, is_there)| *is_there) {
-            self.refuse(section, "unknown key; another variant defines it");
-        }
-        if config.kernel_arguments.is_some() {
-            self.ensure_defined("kernel_arguments", "kernel_arguments");
-        }
-    }
-
-    fn storage(&mut self, storage: &mut StorageSection) {
-        for (index, file) in storage.files.iter_mut().enumerate() {
-            self.file(file, &format!("storage.files[{index}]"));
-        }
-        if !storage.trees.is_empty() {
-            self.ensure_defined("storage.trees", "storage.trees");
-        }
-        local_trees::expand(storage, self);
-    }
-
-    fn file(&mut self, file: &mut FileFields, field: &str) {
-        if let Some(contents) = &mut file.contents {
-            self.resource(contents, &format!("{field}.contents"));
-        }
-        for (nth, fragment) in file.append.iter_mut().enumerate() {
-            self.resource(fragment, &format!("{field}.append[{nth}]"));
         }
     }
 
     /// Turn inline and local contents into a data URL.
-    fn resource(&mut self, resource: &mut ResourceFields, field: &str) {
-        let given = [resource.source.is_some(), resource.inline.is_some(), resource.local.is_some()];
-        if given.into_iter().filter(|is_given| *is_given).count() > 1 {
+    fn resource(&mut self, resource: &mut Map<String, Value>, field: &str) {
+        if ["inline", "local", "source"].iter().filter(|key| resource.contains_key(**key)).count() > 1 {
             return self.refuse(field, "only one of `inline`, `local` and `source` can be set");
         }
-        if let Some(text) = resource.inline.take() {
-            resource.source = Some(data_url(text.as_bytes()));
-        }
-        if let Some(path) = resource.local.take()
-            && let Some(bytes) = self.read(&path, &format!("{field}.local"))
-        {
-            resource.source = Some(data_url(&bytes));
+        let inline = self.take_text(resource, "inline", field).map(String::into_bytes);
+        let contents = inline.or_else(|| {
+            let path = self.take_text(resource, "local", field)?;
+            self.read(&path, &format!("{field}.local"))
+        });
+        if let Some(bytes) = contents {
+            resource.insert("source".to_owned(), data_url(&bytes).into());
         }
     }
 
-    fn unit(&mut self, unit: &mut UnitFields, field: &str) {
-        self.text(&mut unit.contents, unit.contents_local.take(), field);
-        for (index, drop_in) in unit.dropins.iter_mut().enumerate() {
-            self.text(
-                &mut drop_in.contents,
-                drop_in.contents_local.take(),
-                &format!("{field}.dropins[{index}]"),
-            );
+    fn units(&mut self, document: &mut Value) {
+        for (index, unit) in objects(document, "/systemd/units") {
+            let field = format!("systemd.units[{index}]");
+            self.text(unit, &field);
+            let drop_ins = unit.get_mut("dropins").and_then(Value::as_array_mut);
+            for (nth, drop_in) in drop_ins.into_iter().flatten().enumerate() {
+                if let Some(drop_in) = drop_in.as_object_mut() {
+                    self.text(drop_in, &format!("{field}.dropins[{nth}]"));
+                }
+            }
         }
     }
 
     /// Read the text of a unit or drop-in that a local file has.
-    fn text(&mut self, contents: &mut Option<String>, local: Option<String>, field: &str) {
-        let Some(path) = local else { return };
+    fn text(&mut self, unit: &mut Map<String, Value>, field: &str) {
+        let Some(path) = self.take_text(unit, "contents_local", field) else { return };
         let field = format!("{field}.contents_local");
-        self.ensure_defined("contents_local", &field);
-        if contents.is_some() {
+        if unit.contains_key("contents") {
             return self.refuse(&field, "only one of `contents` and `contents_local` can be set");
         }
-        *contents = self.read_text(&path, &field);
+        if let Some(text) = self.read_text(&path, &field) {
+            unit.insert("contents".to_owned(), text.into());
+        }
     }
 
     /// Add the keys that local files list, one per line.
-    fn keys(&mut self, user: &mut UserFields, field: &str) {
-        for (index, path) in std::mem::take(&mut user.ssh_authorized_keys_local).into_iter().enumerate() {
-            let field = format!("{field}.ssh_authorized_keys_local[{index}]");
-            self.ensure_defined("ssh_authorized_keys_local", &field);
-            let text = self.read_text(&path, &field).unwrap_or_default();
-            let keys = text.lines().map(str::trim).filter(|line| !line.is_empty());
-            user.ssh_authorized_keys.extend(keys.map(str::to_owned));
+    fn users(&mut self, document: &mut Value) {
+        for (index, user) in objects(document, "/passwd/users") {
+            let field = format!("passwd.users[{index}].ssh_authorized_keys_local");
+            let Some(files) = user.remove("ssh_authorized_keys_local") else { continue };
+            let mut keys = Vec::new();
+            for (nth, file) in files.as_array().into_iter().flatten().enumerate() {
+                let field = format!("{field}[{nth}]");
+                let Some(path) = file.as_str() else {
+                    self.refuse(&field, EXPECTED_TEXT);
+                    continue;
+                };
+                let text = self.read_text(path, &field).unwrap_or_default();
+                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                keys.extend(lines.map(Value::from));
+            }
+            match user.entry("ssh_authorized_keys").or_insert_with(|| json!([])) {
+                Value::Array(listed) => listed.extend(keys),
+                _ => self.refuse(&field, "`ssh_authorized_keys` is no list"),
+            }
         }
+    }
+
+    pub(super) fn take_text(
+        &mut self,
+        object: &mut Map<String, Value>,
+        key: &str,
+        field: &str,
+    ) -> Option<String> {
+        if let Value::String(text) = object.remove(key)? {
+            return Some(text);
+        }
+        self.refuse(&format!("{field}.{key}"), EXPECTED_TEXT);
+        None
     }
 
     fn read_text(&mut self, path: &str, field: &str) -> Option<String> {
@@ -178,9 +186,24 @@ impl ButaneTranslation<'_> {
     }
 }
 
+const EXPECTED_TEXT: &str = "expected a text";
+
 /// Encode contents as the source of a file.
 pub(super) fn data_url(bytes: &[u8]) -> String {
     format!("data:;base64,{}", BASE64_STANDARD.encode(bytes))
+}
+
+/// Iterate over the objects of a list, each with its index.
+fn objects<'d>(
+    document: &'d mut Value,
+    list: &str,
+) -> impl Iterator<Item = (usize, &'d mut Map<String, Value>)> {
+    let items = document.pointer_mut(list).and_then(Value::as_array_mut);
+    items.into_iter().flatten().enumerate().filter_map(|(index, item)| Some((index, item.as_object_mut()?)))
+}
+
+fn joined(above: &str, key: &str) -> String {
+    if above.is_empty() { key.to_owned() } else { format!("{above}.{key}") }
 }
 
 fn is_filled(value: &Value) -> bool {
@@ -204,55 +227,30 @@ fn without_nulls(value: Value) -> Value {
 }
 
 /// Put the Ignition config together, and around it the `MachineConfig` of that variant.
-fn assembled(config: ButaneConfig, version: ButaneVersion) -> Value {
-    let mut ignition = config.ignition;
-    ignition.insert("version".to_owned(), version.ignition().into());
-    let mut document = Map::from_iter([("ignition".to_owned(), camel_case(Value::Object(ignition)))]);
-    let sections = [
-        ("kernelArguments", config.kernel_arguments.map_or(Value::Null, |section| fields_of(&section))),
-        ("passwd", fields_of(&config.passwd)),
-        ("storage", fields_of(&config.storage)),
-        ("systemd", fields_of(&config.systemd)),
-    ];
-    let filled = sections.into_iter().filter(|(_, section)| is_filled(section));
-    document.extend(filled.map(|(name, section)| (name.to_owned(), section)));
+fn assembled(mut document: Value, ignition: Value, version: ButaneVersion) -> Value {
+    let mut config = Map::from_iter([("ignition".to_owned(), keys::camel_case(ignition))]);
+    let mut section =
+        |name: &str| keys::camel_case(document.get_mut(name).map(Value::take).unwrap_or_default());
+    for name in ["kernel_arguments", "passwd", "storage", "systemd"] {
+        let value = section(name);
+        if is_filled(&value) {
+            let name = if name == "kernel_arguments" { "kernelArguments" } else { name };
+            config.insert(name.to_owned(), value);
+        }
+    }
     if version.variant == ButaneVariant::FedoraCoreOs {
-        return Value::Object(document);
+        return Value::Object(config);
     }
-    let mut spec = fields_of(&config.openshift.unwrap_or_default());
-    if let Some(spec) = spec.as_object_mut() {
-        spec.insert("config".to_owned(), Value::Object(document));
-    }
+    let mut spec = match section("openshift") {
+        Value::Object(spec) => spec,
+        _ => Map::new(),
+    };
+    spec.insert("config".to_owned(), Value::Object(config));
+    let metadata = document.get_mut("metadata").map(Value::take).unwrap_or_default();
     json!({
         "apiVersion": "machineconfiguration.openshift.io/v1",
         "kind": "MachineConfig",
-        "metadata": config.metadata.unwrap_or_default(),
+        "metadata": metadata,
         "spec": spec,
-    })
-}
-
-fn fields_of(section: &impl Serialize) -> Value {
-    serde_json::to_value(section).expect("a section has only string keys")
-}
-
-/// Spell the keys of a section that is passed on as Ignition does.
-fn camel_case(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            members.into_iter().map(|(name, member)| (camel_case_key(&name), camel_case(member))).collect()
-        }
-        Value::Array(items) => items.into_iter().map(camel_case).collect(),
-        other => other,
-    }
-}
-
-fn camel_case_key(name: &str) -> String {
-    let mut words = name.split('_');
-    let first = words.next().unwrap_or_default().to_owned();
-    words.fold(first, |mut key, word| {
-        let mut characters = word.chars();
-        key.extend(characters.next().map(|first| first.to_ascii_uppercase()));
-        key.push_str(characters.as_str());
-        key
     })
 }

@@ -8,8 +8,13 @@ use crate::core::values::refusal::RefusalList;
 const ACCEPTED: &str =
     "`variant: fcos` with 1.0.0 to 1.7.0, and `variant: openshift` with 4.8.0 to 4.22.0 and 5.0.0";
 /// Number of the first Ignition version with each key, by the key's path without indices.
-const SINCE: [(&str, u32); 4] =
-    [("storage.trees", 1), ("kernel_arguments", 3), ("contents_local", 4), ("ssh_authorized_keys_local", 4)];
+const SINCE: [(&str, u32); 5] = [
+    ("storage.trees", 1),
+    ("kernel_arguments", 3),
+    ("systemd.units.contents_local", 4),
+    ("systemd.units.dropins.contents_local", 4),
+    ("passwd.users.ssh_authorized_keys_local", 4),
+];
 /// Characters of an unknown version that an error shows.
 const SHOWN: usize = 32;
 
