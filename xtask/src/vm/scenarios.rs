@@ -20,14 +20,13 @@ const SIGNATURES: &str = "signed_image_is_staged_and_an_unsigned_one_refused";
 /// Executable of the scenarios that are divided into shares.
 const DIVIDED: &str = "hosts";
 /// Scenarios that exchange the agent with the next release.
-const WITH_NEXT_RELEASE: [&str; 2] =
-    ["generations::releases::", "kola::agent_of_the_next_release_reads_what_this_one_wrote"];
+const WITH_NEXT_RELEASE: &str = "generations::releases::";
 /// Scenarios that install a package.
 const WITH_PACKAGES: &str = "installations::";
 /// Environment variable with the directory of the packages.
 const PACKAGES: &str = "FLAMEHOLDER_PACKAGES";
 /// Scenarios that build images of the Containerfiles.
-const WITH_IMAGES: [&str; 2] = ["images::", "kola::agent_of_the_next_release_reads_what_this_one_wrote"];
+const WITH_IMAGES: [&str; 2] = ["images::", "kola::agent_of_another_image_reads_what_this_one_wrote"];
 /// Environment variable with the folder of the installation that the images copy.
 const INSTALLED: &str = "FLAMEHOLDER_INSTALLED";
 /// Scenarios that run on hosts with SELinux only.
@@ -152,8 +151,7 @@ impl VmScenarios {
     pub fn run(&self, run: &ScenarioRun<'_>, consent: InstallConsent, os: GuestOs) -> Result<ScenarioResult> {
         let ScenarioRun { tree, runner, is_exhaustive, .. } = *run;
         let ScenarioNames { core, mut selected, others, ignored } = self.names(run, os)?;
-        let with_next = |name: &String| WITH_NEXT_RELEASE.iter().any(|start| name.starts_with(start));
-        let is_possible = |name: &String| tree.has_next_release() || !with_next(name);
+        let is_possible = |name: &String| tree.has_next_release() || !name.starts_with(WITH_NEXT_RELEASE);
         let impossible: Vec<_> = selected.extract_if(.., |name| !is_possible(name)).collect();
         let names = [core, selected].concat();
         let tests = TestSelection { threads: Some(MACHINES), ..TestSelection::of(run.build.targets(runner)) };

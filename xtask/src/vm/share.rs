@@ -42,7 +42,7 @@ const SECONDS: &[(&str, u32)] = &[
     ("images::image_of_the_daemon_set_adopts", 20),
     ("installations::debian_package_is_installed_upgraded_and_removed_whole", 250),
     ("installations::system_extension_updates_and_survives_a_power_cut_in_finalization", 420),
-    ("kola::agent_of_the_next_release_reads_what_this_one_wrote", 420),
+    ("kola::agent_of_another_image_reads_what_this_one_wrote", 420),
     ("kola::daemon_follows_a_directory", 260),
     ("kola::disk_of_its_own_has_var", 300),
     ("kola::every_test_of_kola_runs_here", 1),
