@@ -9,9 +9,9 @@ use book::{BookContents, BookPage};
 use clap::Args;
 
 use crate::consent::InstallConsent;
-use crate::invocation;
 use crate::packages::listing;
 use crate::project_tree::ProjectTree;
+use crate::{folder, invocation};
 
 /// Release of mdBook that makes the book; its builds with other releases can differ.
 const MDBOOK: &str = "0.5.4";
@@ -49,9 +49,7 @@ fn build(tree: &ProjectTree, consent: InstallConsent, output: &Path) -> Result<(
     let output = std::path::absolute(output).with_context(|| format!("naming {}", output.display()))?;
     let folder = tree.target().join("book");
     let source = folder.join("source");
-    if source.exists() {
-        fs::remove_dir_all(&source).with_context(|| format!("removing {}", source.display()))?;
-    }
+    folder::remove(&source)?;
     let contents = BookContents::load(tree.root())?;
     contents.collect(&source)?;
     let settings = folder.join("book.toml");

@@ -1,4 +1,4 @@
-//! Names in a folder.
+//! Folders: their names, and their removal.
 
 use std::fs;
 use std::path::Path;
@@ -15,4 +15,15 @@ pub fn names(folder: &Path) -> Result<Vec<String>> {
         entries.map(|entry| Ok(entry?.file_name().display().to_string())).collect::<Result<Vec<_>>>()?;
     names.sort();
     Ok(names)
+}
+
+/// Remove a folder with all in it, if it exists.
+///
+/// # Errors
+/// A file in it cannot be removed.
+pub fn remove(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        fs::remove_dir_all(folder).with_context(|| format!("removing {}", folder.display()))?;
+    }
+    Ok(())
 }

@@ -33,8 +33,7 @@ impl BuiltImage {
         let layout = lab.os_stage("images")?.join("layout");
         let mut image = Self { storage: tempfile::tempdir_in(lab.folder("run")?)?, id: String::new() };
         let id = image.storage.path().join("id");
-        let mut build = Command::new("unshare");
-        build.args(["--net", "--", "buildah"]).args(image.options());
+        let mut build = image.buildah_offline();
         build.args(["build-using-dockerfile", "--isolation", "chroot", "--quiet", "--iidfile"]).arg(&id);
         build.arg("--build-context").arg(format!("{COMPILING_STAGE}={}", installed.display()));
         build.arg("--build-arg").arg(format!("BASE=oci:{}:{WITHOUT_AGENT}", layout.display()));
@@ -52,8 +51,7 @@ impl BuiltImage {
     /// The command fails.
     pub fn run(&self, command: &[&str]) -> Result<String> {
         let container = program::read(self.buildah().arg("from").arg(&self.id))?;
-        let mut run = Command::new("unshare");
-        run.args(["--net", "--", "buildah"]).args(self.options());
+        let mut run = self.buildah_offline();
         program::read(run.args(["run", "--isolation", "chroot", container.trim(), "--"]).args(command))
     }
 
@@ -99,6 +97,13 @@ impl BuiltImage {
     fn buildah(&self) -> Command {
         let mut buildah = Command::new("buildah");
         buildah.args(self.options());
+        buildah
+    }
+
+    /// Return a command of buildah in a network namespace of its own.
+    fn buildah_offline(&self) -> Command {
+        let mut buildah = Command::new("unshare");
+        buildah.args(["--net", "--", "buildah"]).args(self.options());
         buildah
     }
 

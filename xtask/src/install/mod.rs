@@ -15,6 +15,7 @@ use tempfile::NamedTempFile;
 
 use self::layout::{DIRECTORIES, InstalledContent, InstalledFile};
 use crate::consent::InstallConsent;
+use crate::folder;
 use crate::project_tree::{ProjectTree, TlsLibrary};
 use crate::setup;
 
@@ -60,18 +61,16 @@ pub fn run(tree: &ProjectTree, consent: InstallConsent, args: &InstallArgs) -> R
     Ok(())
 }
 
-/// Install the last release build anew below the target directory, and return the folder that has it in `installation`, where
+/// Install the last release build below the target directory, in place of an earlier one, and return the folder that has it in `installation`, where
 /// the stage that compiles puts it in the Containerfiles.
 ///
 /// # Errors
 /// A file cannot be written.
 pub fn run_for_tests(tree: &ProjectTree, consent: InstallConsent) -> Result<PathBuf> {
-    let folder = tree.target().join("vm/installed");
-    if folder.exists() {
-        fs::remove_dir_all(&folder).with_context(|| format!("removing {}", folder.display()))?;
-    }
-    run(tree, consent, &InstallArgs::below(&folder.join("installation"), tree.tls(), true))?;
-    Ok(folder)
+    let installed = tree.target().join("vm/installed");
+    folder::remove(&installed)?;
+    run(tree, consent, &InstallArgs::below(&installed.join("installation"), tree.tls(), true))?;
+    Ok(installed)
 }
 
 /// Return the prefix relative to the root.

@@ -88,9 +88,7 @@ pub fn check(tree: &ProjectTree, consent: InstallConsent) -> Result<()> {
 /// A package cannot be built.
 pub fn build_for_tests(tree: &ProjectTree, consent: InstallConsent) -> Result<PathBuf> {
     let output = tree.target().join("vm/packages");
-    if output.exists() {
-        fs::remove_dir_all(&output).with_context(|| format!("removing {}", output.display()))?;
-    }
+    folder::remove(&output)?;
     let args = PackageArgs { output: output.clone(), tls: tree.tls(), no_build: true, check: false };
     run(tree, consent, &args)?;
     Ok(output)
