@@ -50,11 +50,10 @@ fn load_file(file: &Path, decode: ConfigDecoder) -> Result<DecodedConfig, CliErr
 
 /// Return the files that a Butane config may name: those below its own directory. One on standard input has none.
 pub(crate) fn local_files(file: &Path) -> Box<dyn LocalFiles> {
-    match file.parent() {
-        _ if file == Path::new("-") => Box::new(NoLocalFiles),
-        Some(directory) if !directory.as_os_str().is_empty() => Box::new(LocalDirectory::new(directory)),
-        _ => Box::new(LocalDirectory::new(Path::new("."))),
+    if file == Path::new("-") {
+        return Box::new(NoLocalFiles);
     }
+    Box::new(LocalDirectory::new(LocalDirectory::of_file(file)))
 }
 
 fn decoded(
@@ -85,11 +84,12 @@ fn decoded(
 fn point_out(origin: &IgnitionOrigin, config: &MachineConfig, shown: &str) {
     let IgnitionOrigin { version, is_butane, left_out, is_served } = origin;
     let version: String = version.chars().take(SHOWN_VERSION).filter(|c| !c.is_control()).collect();
-    let kind = if *is_butane { "a Butane config for Ignition" } else { "an Ignition config (version" };
-    let close = if *is_butane { "" } else { ")" };
-    note(&format!(
-        "{shown} is {kind} {version}{close}, not a MachineConfig; it is taken as the spec.config of one"
-    ));
+    let kind = if *is_butane {
+        format!("a Butane config for Ignition {version}")
+    } else {
+        format!("an Ignition config (version {version})")
+    };
+    note(&format!("{shown} is {kind}, not a MachineConfig; it is taken as the spec.config of one"));
     if *is_served {
         note(&format!("{shown} comes from a config server: its MachineConfig {} is taken", config.name));
     }

@@ -47,10 +47,17 @@ impl LocalDirectory {
         Self { demands_trust: true, ..Self::new(path) }
     }
 
-    /// List the directories with files that were asked for: a change there can change the config.
+    /// Return the directory of a config's local files: that of its file.
     #[must_use]
-    pub fn directories(&self) -> Vec<PathBuf> {
-        self.asked.borrow().iter().filter(|path| path.is_dir()).cloned().collect()
+    pub fn of_file(file: &Path) -> &Path {
+        let parent = file.parent().filter(|parent| !parent.as_os_str().is_empty());
+        parent.unwrap_or(Path::new("."))
+    }
+
+    /// List the directories with files that were asked for, missing ones among them: a change there can change the config.
+    #[must_use]
+    pub fn directories(&self) -> BTreeSet<PathBuf> {
+        self.asked.borrow().clone()
     }
 
     fn open(&self, path: &str, flags: OFlags) -> Result<OwnedFd, LocalFileError> {

@@ -3,6 +3,7 @@
 //!
 //! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
@@ -67,39 +68,48 @@ fn load(path: &Path, local: &LocalDirectory) -> Result<MachineConfig, DirectoryE
     for file in &files {
         ensure_only_root_changes(file)?;
     }
+    let is_alone = files.len() == 1;
     let mut configs = Vec::new();
     for file in &files {
-        let bytes = read(file)?;
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let refused = |refusals: RefusalList| DirectoryError::Refused {
-            path: file.clone(),
-            refusals: refusals.placed_in(&bytes),
-        };
-        let parsed = plain_ignition::parse_all(&bytes, &name, local).map_err(refused)?;
-        if let ([only], 1) = (parsed.as_slice(), files.len()) {
-            // The places of its problems are known.
-            decode::decode(only).map_err(refused)?;
-        }
-        configs.extend(parsed);
+        configs.extend(configs_of(file, local, is_alone)?);
     }
-    if configs.is_empty() {
-        return Err(DirectoryError::Empty { path: path.to_owned() });
+    match configs.as_slice() {
+        [] => Err(DirectoryError::Empty { path: path.to_owned() }),
+        [only] if is_alone && !only.replaces_paths => Ok(only.clone()),
+        _ => merged(path, &configs),
     }
-    if let ([only], 1) = (configs.as_slice(), files.len())
-        && !only.replaces_paths
-    {
-        return Ok(only.clone());
-    }
-    let pool: PoolName = POOL.parse().expect("constant pool name is valid");
-    let rendered = render(&configs, &RenderedName::OfPool(pool), &ReleaseImages::default())
-        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
-    Ok(name_documents(rendered, &configs))
 }
 
-/// Return the directory of a source's files, which may not exist.
-fn directory_of_files(path: &Path) -> &Path {
-    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
-    if path.is_dir() { path } else { parent.unwrap_or(Path::new(".")) }
+/// Read the configs of a file. Problems of a config that `is_alone` have their places in the file; the merge finds those of others.
+fn configs_of(
+    file: &Path,
+    local: &LocalDirectory,
+    is_alone: bool,
+) -> Result<Vec<MachineConfig>, DirectoryError> {
+    let bytes = read(file)?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let checked = plain_ignition::parse_all(&bytes, &name, local).and_then(|configs| {
+        if let ([only], true) = (configs.as_slice(), is_alone) {
+            decode::decode(only)?;
+        }
+        Ok(configs)
+    });
+    checked.map_err(|refusals| DirectoryError::Refused {
+        path: file.to_owned(),
+        refusals: refusals.placed_in(&bytes),
+    })
+}
+
+fn merged(path: &Path, configs: &[MachineConfig]) -> Result<MachineConfig, DirectoryError> {
+    let pool: PoolName = POOL.parse().expect("constant pool name is valid");
+    let rendered = render(configs, &RenderedName::OfPool(pool), &ReleaseImages::default())
+        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
+    Ok(name_documents(rendered, configs))
+}
+
+/// Name the local files of a source's configs. The source may not exist.
+fn local_files(source: &Path) -> LocalDirectory {
+    LocalDirectory::of_root(if source.is_dir() { source } else { LocalDirectory::of_file(source) })
 }
 
 /// List the config files at a path, sorted by name.
@@ -141,6 +151,25 @@ fn directory_of(path: &Path) -> PathBuf {
     directory.to_owned()
 }
 
+/// Return the path if it is a directory, else the nearest directory above it.
+fn nearest_directory(path: &Path) -> &Path {
+    path.ancestors().find(|above| above.is_dir()).unwrap_or(Path::new("/"))
+}
+
+/// Watch each of the directories, or the nearest one above it, and return those that are watched.
+fn watch_nearest(watch: &mut FileWatch, directories: &BTreeSet<PathBuf>) -> io::Result<BTreeSet<PathBuf>> {
+    let mut watched = BTreeSet::new();
+    for directory in directories {
+        match watch.add(nearest_directory(directory)) {
+            // Gone since: the next load names it again.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            added => added?,
+        }
+        watched.insert(directory.clone());
+    }
+    Ok(watched)
+}
+
 #[derive(Debug)]
 pub struct DirectorySource {
     path: PathBuf,
@@ -158,16 +187,18 @@ impl DirectorySource {
 
     /// Run until the daemon drops its end of the command channel.
     pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
+        let mut others = BTreeSet::new();
         loop {
             // Watch before reading, so that no later change is missed.
             let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
-            let others = self.reload();
-            for directory in &others {
-                watch.add(directory)?;
-            }
-            if !others.is_empty() {
-                self.reload();
+            let mut watched = watch_nearest(&mut watch, &others)?;
+            loop {
+                others = self.reload();
+                if others.is_subset(&watched) {
+                    break;
+                }
+                watched.extend(watch_nearest(&mut watch, &others)?);
             }
             tokio::select! {
                 event = watch.next() => drop(event?),
@@ -196,7 +227,7 @@ impl DirectorySource {
 
     fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {
         let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
-        let local = LocalDirectory::of_root(directory_of_files(&self.path));
+        let local = local_files(&self.path);
         let config = load(&self.path, &local).map_err(|error| failed(chain(&error)))?;
         if !config_ref(&config).is_same(desired) {
             return Err(failed(format!(
@@ -211,12 +242,12 @@ impl DirectorySource {
 
     /// Load the config, and report it or the error. Returns further directories in which a change matters: that in which owners
     /// or modes have to be corrected, which may be far above the files, and those of local files.
-    fn reload(&mut self) -> Vec<PathBuf> {
-        let local = LocalDirectory::of_root(directory_of_files(&self.path));
+    fn reload(&mut self) -> BTreeSet<PathBuf> {
+        let local = local_files(&self.path);
         let loaded = load(&self.path, &local);
         let mut others = local.directories();
         if let Err(DirectoryError::Untrusted(error)) = &loaded {
-            others.push(directory_of(error.path()));
+            others.insert(directory_of(error.path()));
         }
         let (desired, trouble) = match loaded {
             Ok(config) => (Some(config_ref(&config)), None),
@@ -239,10 +270,7 @@ impl DirectorySource {
     fn watch(&self, watch: &mut FileWatch) -> io::Result<()> {
         let mut path = std::path::absolute(&self.path)?;
         for _ in 0..LINKS {
-            let mut directory = path.parent().unwrap_or(Path::new("/"));
-            while !directory.is_dir() {
-                directory = directory.parent().unwrap_or(Path::new("/"));
-            }
+            let directory = nearest_directory(path.parent().unwrap_or(Path::new("/")));
             watch.add(directory)?;
             match path.read_link() {
                 Ok(target) => path = directory.join(target),

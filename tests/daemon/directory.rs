@@ -145,6 +145,14 @@ fn butane_config_and_its_local_files_are_followed() {
     agent.wait_for_line("Fetching rendered-local-");
     agent.wait_for_line("Done rendered-local-");
     assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("third"));
+    // The whole directory of the local files goes, and comes again.
+    fs::rename(folder.join("parts"), folder.join(".parts")).unwrap();
+    agent.wait_for_line("warning: /run/media/site/site.bu:3:81: storage.files[0].contents.local: reading /run/media/site/parts/app.yml");
+    fs::write(folder.join(".parts/app.yml"), "fourth").unwrap();
+    fs::rename(folder.join(".parts"), folder.join("parts")).unwrap();
+    agent.wait_for_line("Fetching rendered-local-");
+    agent.wait_for_line("Done rendered-local-");
+    assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("fourth"));
     agent.signal(Signal::SIGTERM);
     assert_eq!(agent.end(), Some(0));
 }

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::first_boot;
 use crate::core::config::butane::LocalFiles;
 use crate::core::config::contents::ContentsDecoder;
-use crate::core::config::ignition::newest;
+use crate::core::config::ignition::{AT_INSTALLATION, OTHER_CONFIGS, newest};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::{butane, document, ignition, machine_config};
 use crate::core::values::paths::{CONTENT, ENCAPSULATED};
@@ -24,9 +24,6 @@ const REFUSED: [(&str, &str); 8] = [
     ("storage.luks", AT_INSTALLATION),
     ("kernelArguments.shouldNotExist", "a config cannot remove kernel arguments; remove the section"),
 ];
-const OTHER_CONFIGS: &str = "other configs are fetched by Ignition only; give the merged config";
-const AT_INSTALLATION: &str =
-    "only Ignition does this, at the first boot of a machine; remove the section, or reinstall the machine";
 
 /// Sections about fetching. They have no effect, because nothing is fetched.
 const WITHOUT_EFFECT: [&str; 3] = ["ignition.proxy", "ignition.security", "ignition.timeouts"];
@@ -62,9 +59,7 @@ pub struct IgnitionOrigin {
 /// Parse a MachineConfig, or an Ignition or Butane config in place of one, whose name begins with `stem` if it has none.
 /// `local` has the files that a Butane config names.
 pub fn parse(bytes: &[u8], stem: &str, local: &dyn LocalFiles) -> Result<ReceivedObject, RefusalList> {
-    let document = document::parse(bytes)?;
-    let is_butane = butane::is_butane(&document);
-    let document = if is_butane { butane::translate(&document, local)? } else { document };
+    let ReadDocument { document, is_butane } = ReadDocument::of(bytes, local)?;
     let Some(version) = version(&document).map(str::to_owned) else {
         return Ok(ReceivedObject { config: machine_config::parse_document(document)?, ignition: None });
     };
@@ -81,8 +76,7 @@ pub fn parse_all(
     file: &str,
     local: &dyn LocalFiles,
 ) -> Result<Vec<MachineConfig>, RefusalList> {
-    let document = document::parse(bytes)?;
-    let document = if butane::is_butane(&document) { butane::translate(&document, local)? } else { document };
+    let ReadDocument { document, .. } = ReadDocument::of(bytes, local)?;
     if version(&document).is_none() {
         return machine_config::parse_all_of(document);
     }
@@ -90,6 +84,21 @@ pub fn parse_all(
     let mut config = machine_config::parse(carrier.document.to_string().as_bytes())?;
     config.replaces_paths = true;
     Ok(vec![config])
+}
+
+/// Document of a MachineConfig, a list of them, or an Ignition config, to which a Butane config was translated.
+struct ReadDocument {
+    document: Value,
+    is_butane: bool,
+}
+
+impl ReadDocument {
+    fn of(bytes: &[u8], local: &dyn LocalFiles) -> Result<Self, RefusalList> {
+        let document = document::parse(bytes)?;
+        let is_butane = butane::is_butane(&document);
+        let document = if is_butane { butane::translate(document, local)? } else { document };
+        Ok(Self { document, is_butane })
+    }
 }
 
 /// Return `text` if a name can begin with it, else the default.
@@ -104,7 +113,7 @@ pub fn stem_of(text: Option<&str>) -> &str {
 
 /// Name of a config that has none.
 enum NameOfConfig<'a> {
-    /// It begins with this text, and ends with the digest of the config.
+    /// This text, and the digest of the config.
     WithDigest(&'a str),
     /// The name of the config's file, in the letters that names have.
     OfFile(&'a str),

@@ -19,7 +19,7 @@ pub struct LocalEntry {
     pub node: LocalNode,
 }
 
-/// What is at a path of a tree.
+/// Node of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalNode {
     File { contents: Vec<u8>, is_executable: bool },
@@ -31,7 +31,7 @@ pub enum LocalNode {
 pub enum LocalFileError {
     /// The config came without a directory, on standard input or from a server.
     #[error(
-        "there is no directory of local files; name it with --files-dir, or put the contents into the config as `inline`"
+        "there is no directory of local files for standard input and for a server's answer; give the config as a file beside them, or put the contents into it as `inline`"
     )]
     NoDirectory,
     /// An absolute path, or one with `..`.
@@ -66,7 +66,7 @@ impl LocalFiles for NoLocalFiles {
 }
 
 /// Check that a path, as a config spells it, stays below the directory.
-pub fn ensure_beneath(path: &str) -> Result<(), LocalFileError> {
+pub(super) fn ensure_beneath(path: &str) -> Result<(), LocalFileError> {
     let is_beneath =
         Path::new(path).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
     if is_beneath && !path.is_empty() && !path.contains('\0') { Ok(()) } else { Err(LocalFileError::Outside) }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value, json};
 
 use super::local_files::{LocalEntry, LocalNode, ensure_beneath};
-use super::translation::{ButaneTranslation, data_url};
+use super::translation::{ButaneTranslation, EXPECTED_LIST, EXPECTED_SECTION, data_url};
 
 /// Modes of files in a tree: a directory of a repository has no others.
 const MODE: u32 = 0o644;
@@ -15,11 +15,15 @@ const EXECUTABLE_MODE: u32 = 0o755;
 /// and owner.
 pub(super) fn expand(document: &mut Value, translation: &mut ButaneTranslation<'_>) {
     let Some(storage) = document.get_mut("storage").and_then(Value::as_object_mut) else { return };
-    let Some(Value::Array(trees)) = storage.remove("trees") else { return };
+    let Some(trees) = storage.remove("trees") else { return };
+    let Value::Array(trees) = trees else { return translation.refuse("storage.trees", EXPECTED_LIST) };
     let mut listing = StorageListing::of(storage);
     for (index, mut tree) in trees.into_iter().enumerate() {
         let field = format!("storage.trees[{index}]");
-        let Some(tree) = tree.as_object_mut() else { continue };
+        let Some(tree) = tree.as_object_mut() else {
+            translation.refuse(&field, EXPECTED_SECTION);
+            continue;
+        };
         let local = translation.take_text(tree, "local", &field).unwrap_or_default();
         let above = translation.take_text(tree, "path", &field).unwrap_or_default();
         let entries = match ensure_beneath(&local).and_then(|()| translation.local.tree(&local)) {

@@ -12,20 +12,13 @@ mod version;
 
 use serde_json::Value;
 
-pub use self::local_files::{
-    LocalEntry, LocalFileError, LocalFiles, LocalNode, NoLocalFiles, ensure_beneath,
-};
-use crate::core::values::refusal::RefusalList;
+pub use self::local_files::{LocalEntry, LocalFileError, LocalFiles, LocalNode, NoLocalFiles};
+pub use self::translation::translate;
 
 /// Return true for a Butane config: no other document has a variant.
 #[must_use]
 pub fn is_butane(document: &Value) -> bool {
     document.get("variant").is_some() && document.get("kind").is_none()
-}
-
-/// Translate a Butane config; `local` has the files that it names.
-pub fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Value, RefusalList> {
-    translation::translate(document, local)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::*;
 fn refused(text: &str) -> Vec<String> {
     let document = crate::core::config::document::parse(text.as_bytes()).unwrap();
     assert!(is_butane(&document));
-    let refused = translate(&document, &NoLocalFiles).unwrap_err();
+    let refused = translate(document, &NoLocalFiles).unwrap_err();
     refused.as_slice().iter().map(ToString::to_string).collect()
 }
 
@@ -96,11 +96,24 @@ storage: {files: [{path: /etc/a, contents: {local: [hunter2]}}]}
 }
 
 #[test]
+fn value_that_the_result_would_not_show_is_refused() {
+    let text = "variant: openshift\nversion: 4.14.0\nmetadata: {name: a}\nopenshift: 3\nstorage: {trees: [3]}\n\
+        passwd: {users: [{name: core, ssh_authorized_keys_local: keys.pub}]}\n";
+    let expected = [
+        "passwd.users[0].ssh_authorized_keys_local: expected a list",
+        "storage.trees[0]: expected keys and values",
+        "openshift: expected keys and values",
+    ];
+    assert_eq!(refused(text), expected);
+    assert_eq!(refused(&with("storage: {trees: tree}\n")), ["storage.trees: expected a list"]);
+}
+
+#[test]
 fn sections_about_fetching_keep_their_meaning() {
     let document = crate::core::config::document::parse(
         with("ignition: {timeouts: {http_total: 30}, security: {tls: {certificate_authorities: []}}}\nstorage:\n").as_bytes(),
     );
-    let translated = translate(&document.unwrap(), &NoLocalFiles).unwrap();
+    let translated = translate(document.unwrap(), &NoLocalFiles).unwrap();
     let expected = json!({"ignition": {
         "version": "3.4.0", "timeouts": {"httpTotal": 30}, "security": {"tls": {"certificateAuthorities": []}}}});
     assert_eq!(translated, expected);

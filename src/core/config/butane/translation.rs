@@ -8,17 +8,19 @@ use serde_json::{Map, Value, json};
 use super::local_files::{LocalFileError, LocalFiles, ensure_beneath};
 use super::version::{ButaneVariant, ButaneVersion};
 use super::{keys, local_trees};
+use crate::core::config::ignition::{AT_INSTALLATION, OTHER_CONFIGS};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
-const AT_INSTALLATION: &str =
-    "only Ignition does this, at the first boot of a machine; remove the section, or reinstall the machine";
-const OTHER_CONFIGS: &str = "other configs are fetched by Ignition only; give the merged config";
+const EXPECTED_TEXT: &str = "expected a text";
+pub(super) const EXPECTED_LIST: &str = "expected a list";
+pub(super) const EXPECTED_SECTION: &str = "expected keys and values";
 
-/// Translate a config to an Ignition config, or to a `MachineConfig`, or refuse it with every problem found.
-pub(super) fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Value, RefusalList> {
-    let version = ButaneVersion::of(document)?;
+/// Translate a Butane config to an Ignition config, or to a `MachineConfig`, or refuse it with every problem found. `local` has
+/// the files that it names.
+pub fn translate(document: Value, local: &dyn LocalFiles) -> Result<Value, RefusalList> {
+    let version = ButaneVersion::of(&document)?;
     // A key without a value is an absent one, as in Butane.
-    let mut document = without_nulls(document.clone());
+    let mut document = without_nulls(document);
     let mut translation = ButaneTranslation { version, local, refused: Vec::new() };
     translation.check_keys(&document, "", "");
     translation.refuse_first_boot(&document);
@@ -29,7 +31,10 @@ pub(super) fn translate(document: &Value, local: &dyn LocalFiles) -> Result<Valu
     let mut ignition = document.get_mut("ignition").map(Value::take).unwrap_or(json!({}));
     match ignition.as_object_mut() {
         Some(section) => drop(section.insert("version".to_owned(), version.ignition().into())),
-        None => translation.refuse("ignition", "expected keys and values"),
+        None => translation.refuse("ignition", EXPECTED_SECTION),
+    }
+    if document.get("openshift").is_some_and(|section| !section.is_object()) {
+        translation.refuse("openshift", EXPECTED_SECTION);
     }
     RefusalList::or(translation.refused, ())?;
     Ok(assembled(document, ignition, version))
@@ -141,8 +146,12 @@ impl ButaneTranslation<'_> {
         for (index, user) in objects(document, "/passwd/users") {
             let field = format!("passwd.users[{index}].ssh_authorized_keys_local");
             let Some(files) = user.remove("ssh_authorized_keys_local") else { continue };
+            let Value::Array(files) = files else {
+                self.refuse(&field, EXPECTED_LIST);
+                continue;
+            };
             let mut keys = Vec::new();
-            for (nth, file) in files.as_array().into_iter().flatten().enumerate() {
+            for (nth, file) in files.iter().enumerate() {
                 let field = format!("{field}[{nth}]");
                 let Some(path) = file.as_str() else {
                     self.refuse(&field, EXPECTED_TEXT);
@@ -185,8 +194,6 @@ impl ButaneTranslation<'_> {
         read.map_err(|error: LocalFileError| self.refuse(field, error.to_string())).ok()
     }
 }
-
-const EXPECTED_TEXT: &str = "expected a text";
 
 /// Encode contents as the source of a file.
 pub(super) fn data_url(bytes: &[u8]) -> String {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
 
-use super::newest;
+use super::{newest, storage_paths};
 
 type Object = Map<String, Value>;
 
@@ -28,15 +28,7 @@ pub fn merge(parent: &newest::Config, child: &newest::Config) -> newest::Config 
 
 /// Remove from `parent` the files, directories and links whose paths `child` lists.
 pub fn remove_paths_of(parent: &mut newest::Config, child: &newest::Config) {
-    let Some(storage) = &child.storage else { return };
-    let listed: BTreeSet<&str> = [
-        paths(storage.files.as_deref(), |file| &file.path),
-        paths(storage.directories.as_deref(), |directory| &directory.path),
-        paths(storage.links.as_deref(), |link| &link.path),
-    ]
-    .into_iter()
-    .flatten()
-    .collect();
+    let listed: BTreeSet<&str> = storage_paths(child).into_iter().collect();
     let Some(storage) = &mut parent.storage else { return };
     if let Some(files) = &mut storage.files {
         files.retain(|file| !listed.contains(file.path.as_str()));
@@ -47,10 +39,6 @@ pub fn remove_paths_of(parent: &mut newest::Config, child: &newest::Config) {
     if let Some(directories) = &mut storage.directories {
         directories.retain(|directory| !listed.contains(directory.path.as_str()));
     }
-}
-
-fn paths<'c, T>(items: Option<&'c [T]>, path: fn(&'c T) -> &'c String) -> Vec<&'c str> {
-    items.unwrap_or_default().iter().map(|item| path(item).as_str()).collect()
 }
 
 fn fields(config: &newest::Config) -> Object {

@@ -15,6 +15,11 @@ use crate::core::values::refusal::RefusalList;
 /// The accepted versions, as errors list them.
 const ACCEPTED: &str = "2.0.0 to 2.2.0 and 3.0.0 to 3.6.0";
 
+/// Reasons to refuse work that only Ignition does.
+pub(crate) const AT_INSTALLATION: &str =
+    "only Ignition does this, at the first boot of a machine; remove the section, or reinstall the machine";
+pub(crate) const OTHER_CONFIGS: &str = "other configs are fetched by Ignition only; give the merged config";
+
 /// A parsed Ignition config with the keys that were ignored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ParsedIgnition {
@@ -24,6 +29,16 @@ pub struct ParsedIgnition {
     pub unused: Vec<String>,
     /// True for Ignition 2.x, whose duplicate files, units and users are merged instead of refused.
     pub legacy: bool,
+}
+
+/// List the paths of files, directories and links.
+#[must_use]
+pub fn storage_paths(config: &newest::Config) -> Vec<&str> {
+    let Some(storage) = &config.storage else { return Vec::new() };
+    let files = storage.files.iter().flatten().map(|file| file.path.as_str());
+    let directories = storage.directories.iter().flatten().map(|directory| directory.path.as_str());
+    let links = storage.links.iter().flatten().map(|link| link.path.as_str());
+    files.chain(directories).chain(links).collect()
 }
 
 /// Parse the Ignition config at `field` of a document. `null` and `{}` give the empty config.
@@ -95,11 +110,7 @@ pub(crate) fn typed<T: DeserializeOwned>(
 }
 
 fn joined(field: &str, path: &str) -> String {
-    match (field, path) {
-        (field, ".") => field.to_owned(),
-        ("", path) => path.to_owned(),
-        (field, path) => format!("{field}.{path}"),
-    }
+    if path == "." { field.to_owned() } else { format!("{field}.{path}") }
 }
 
 /// Convert a path of the crate `serde_ignored`, `units.?.0.enable`, into `units[0].enable`.

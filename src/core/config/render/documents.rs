@@ -1,10 +1,11 @@
-//! Documents of a rendered config: which of the merged configs list each path and unit.
+//! Documents of a rendered config: the names of the merged configs that list each path and unit.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::{MachineConfig, in_order};
+use crate::core::config::ignition::storage_paths;
 use crate::core::config::machine_config::ConfigMetadata;
 use crate::core::config::managed_files::unit_path;
 
@@ -44,13 +45,7 @@ pub fn of(metadata: &ConfigMetadata) -> DocumentNames {
 
 fn paths(config: &MachineConfig) -> Vec<String> {
     let ignition = &config.ignition.config;
-    let mut paths = Vec::new();
-    if let Some(storage) = &ignition.storage {
-        paths.extend(storage.files.iter().flatten().map(|file| file.path.clone()));
-        paths.extend(storage.directories.iter().flatten().map(|directory| directory.path.clone()));
-        paths.extend(storage.links.iter().flatten().map(|link| link.path.clone()));
-    }
+    let paths = storage_paths(ignition).into_iter().map(str::to_owned);
     let units = ignition.systemd.iter().flat_map(|systemd| systemd.units.iter().flatten());
-    paths.extend(units.map(|unit| unit_path(&unit.name).to_string()));
-    paths
+    paths.chain(units.map(|unit| unit_path(&unit.name).to_string())).collect()
 }
