@@ -53,12 +53,14 @@ impl Host {
         self.wait_for_boot_check(limit)
     }
 
-    /// Wait for a boot other than `previous` until a user may log in: until `sshd.service` is active. Other units may still
+    /// Wait for a boot other than `previous` until a user may log in: until `sshd.service` is active and there is a network interface. Other units may still
     /// be starting.
     pub fn wait_for_login(&mut self, previous: &str, limit: Duration) -> Result<()> {
         self.wait_for_guest("a login to be possible", limit, |host| {
             let is_other = host.boot_id()? != previous;
-            Ok(is_other && host.run("systemctl is-active sshd.service")?.stdout.trim() == "active")
+            // The guest's agent needs no network, and a login does.
+            let is_possible = "ls /sys/class/net | grep -qvx lo && systemctl --quiet is-active sshd.service";
+            Ok(is_other && host.run(is_possible)?.code == 0)
         })
     }
 
