@@ -32,6 +32,10 @@ pub enum CliError {
     Usage(String),
     /// A daemon would undo what the command does.
     #[error(
+        "this host has a reboot policy (see flameholder.toml(5)), which grants no reboot to a command: without --reboot the deployment is staged and locked, and the daemon reboots once it has a grant; with --override-policy this command reboots at once"
+    )]
+    NeedsGrant,
+    #[error(
         "the daemon of this host follows {origin}, which desires {desired}: change it there; with --override-source this command goes on, and the daemon may apply {desired} again"
     )]
     FollowsSource {
@@ -133,6 +137,7 @@ impl CliError {
                 | TransactionError::State(StateError::Settings(_)),
             ) => CONFIG,
             Self::FollowsSource { .. }
+            | Self::NeedsGrant
             | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => TRY_AGAIN,
             Self::Https(error) if error.is_transient() => TRY_AGAIN,
             Self::Transaction(error) if error.is_busy() => TRY_AGAIN,

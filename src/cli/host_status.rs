@@ -6,6 +6,8 @@ use std::path::Path;
 use jiff::Timestamp;
 
 use crate::cli::{CliError, image_agent};
+use crate::core::history::history_log::HistoryLog;
+use crate::core::history::update_phases::last_disruption;
 use crate::core::state::blocked::{BLOCKED, BlockedTarget};
 use crate::core::state::journal::{JOURNAL, Journal};
 use crate::core::state::objects::{ACTIVE, ActiveManifest};
@@ -20,18 +22,20 @@ use crate::host::{Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::status::{
-    AgentItem, ArgumentsItem, ConditionItem, DeploymentItem, GenerationItem, OriginItem, PendingItem,
-    PendingState, SpaceItem, StatusDocument, TransactionItem, UnreadableDocument, mark_rollback,
+    AgentItem, ArgumentsItem, ConditionItem, DeploymentItem, GenerationItem, GrantItem, OriginItem,
+    PendingItem, PendingState, RebootPolicyItem, SpaceItem, StatusDocument, TransactionItem,
+    UnreadableDocument, WindowItem, mark_rollback,
 };
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
-use crate::transaction::history;
+use crate::transaction::grant::RebootPolicy;
 use crate::transaction::plan::host_origin::HostOrigin;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::{blocked, boot_check_time, interrupted, pending, status_files};
 use crate::transaction::update::space::FreeSpace;
 use crate::transaction::update::sysroot::{DeploymentState, deployment_states, is_booted, open_change};
 use crate::transaction::update::{space, sysroot};
+use crate::transaction::{grant, history};
 
 /// Publish the status of the running host for users who may not read it. Failure is only logged: the change that was made
 /// does not depend on it.
@@ -96,6 +100,7 @@ pub(crate) fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError>
         kernel_arguments_after_reboot: ArgumentsItem::of(&skew),
         boot_check,
         boot_check_seconds_left: left.map(|left| left.as_secs()),
+        reboot_policy: grant::policy_of(host).map(|policy| policy_item(&policy, &log)),
         daemon,
         daemon_running,
         drift,
@@ -130,6 +135,16 @@ fn origin_item(origin: HostOrigin) -> OriginItem {
     let HostOrigin { boot_image, irreconcilable_changes, unreadable } = origin;
     let unreadable = unreadable.into_iter().map(|(path, reason)| UnreadableDocument { path, reason });
     OriginItem { boot_image, irreconcilable_changes, unreadable: unreadable.collect() }
+}
+
+fn policy_item(policy: &RebootPolicy, log: &HistoryLog) -> RebootPolicyItem {
+    let item = RebootPolicyItem {
+        window: policy.open.map(WindowItem::from),
+        lock: policy.lock.clone(),
+        grant: policy.grant.as_ref().map(GrantItem::from),
+        warnings: policy.faults.clone(),
+    };
+    item.warned_of_short_window(last_disruption(&log.entries))
 }
 
 fn space_item(FreeSpace { place, free, total }: FreeSpace) -> SpaceItem {

@@ -37,6 +37,10 @@ impl Daemon {
         if self.jobs.is_running() {
             return;
         }
+        self.begin_grant_end();
+        if self.jobs.is_running() {
+            return;
+        }
         if let Some(job) = self.trust.next_job() {
             if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
                 let event = self.trust.fail(problem);
@@ -46,6 +50,18 @@ impl Daemon {
             && let Err(problem) = self.jobs.begin(JobKind::Pins, job)
         {
             self.finish_pins(DaemonEvent::Failed(problem));
+        }
+    }
+
+    /// Start the job that ends a grant, if one has ended and no other job runs.
+    pub(super) fn begin_grant_end(&mut self) {
+        if self.jobs.is_running() {
+            return;
+        }
+        if let Some(job) = self.grant_end.next_job(&self.root, &self.lifecycle)
+            && let Err(problem) = self.jobs.begin(JobKind::Grant, job)
+        {
+            self.grant_end.finish(&DaemonEvent::Failed(problem));
         }
     }
 
@@ -81,6 +97,13 @@ impl Daemon {
                     self.handle(DaemonEvent::Failed(problem));
                 }
                 self.handle(event);
+                self.begin_side_jobs();
+            }
+            JobKind::Grant => {
+                self.grant_end.finish(&finished.event);
+                if let Err(problem) = self.jobs.begin_waiting() {
+                    self.handle(DaemonEvent::Failed(problem));
+                }
                 self.begin_side_jobs();
             }
             JobKind::Pins => {

@@ -5,9 +5,7 @@
 //! in a process of [`jobs::work`], drain and uncordon through the source, backoff by a timer.
 
 mod error;
-mod failed_attempts;
 mod host_watch;
-mod image_pins;
 mod job_results;
 pub mod jobs;
 mod kubelet_health;
@@ -16,10 +14,11 @@ mod managed_watch;
 mod metrics;
 mod metrics_server;
 mod notify;
+mod publication;
+mod side_jobs;
 mod signals;
 mod source_events;
 mod timers;
-mod trust_sync;
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -28,8 +27,6 @@ use std::time::Duration;
 
 pub use error::DaemonError;
 use host_watch::{HostEvent, HostWatch};
-use image_pins::ImagePins;
-use jiff::Timestamp;
 use jobs::job_deadline::JobDeadline;
 use jobs::job_queue::{JobKind, JobQueue};
 use jobs::work::WorkJob;
@@ -38,23 +35,26 @@ use jobs::work_result::WorkResult;
 use kubelet_health::{HostKubelet, SampleTriggers};
 use last_update::LastUpdate;
 use metrics::DaemonMetrics;
+use side_jobs::grant_end::GrantEnd;
+use side_jobs::image_pins::ImagePins;
+use side_jobs::trust_sync::TrustSync;
 use signals::DaemonSignals;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
-use trust_sync::TrustSync;
 
 use crate::cluster::RequestCounts;
 use crate::core::daemon::daemon_report::DaemonReport;
 use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
-use crate::core::daemon::message_ids;
 use crate::core::daemon::repair_limit::RepairLimit;
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
-use crate::core::values::identifiers::ConfigName;
 use crate::host::Root;
+use crate::host::facts::boot;
+use crate::host::facts::soft_reboots::SoftReboots;
 use crate::host::fs::lock::HostLock;
-use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
+use crate::source::{FetchedConfig, SourceCommand, SourceEvent};
+use crate::transaction::handover::other_agents::other_agents;
 use crate::transaction::trust::kubelet_restart;
 
 /// Time for running work to end when the daemon stops. An interrupted change is recovered at the next start.
@@ -90,6 +90,9 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     let mut signals = DaemonSignals::install().map_err(DaemonError::Watch)?;
     let root = Root::open(Path::new("/")).map_err(DaemonError::Lock)?;
     let _lock = HostLock::take_of_daemon(&root).map_err(DaemonError::Lock)?;
+    for agent in other_agents() {
+        log::warn!("{agent}");
+    }
     let mut watch = HostWatch::begin().map_err(DaemonError::Watch)?;
     let mut pulse = notify::watchdog_interval().map(timers::steady);
     let (done, mut finished) = unbounded_channel();
@@ -106,7 +109,8 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
     notify::ready();
     while !daemon.is_stopped() {
         let (timer, deadline, repair_due) = (daemon.timer, daemon.jobs.deadline(), daemon.repair_due());
-        let side_job_due = [daemon.trust.due(), daemon.pins.due()].into_iter().flatten().min();
+        let side_job_due =
+            [daemon.trust.due(), daemon.pins.due(), daemon.grant_end.due()].into_iter().flatten().min();
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
@@ -133,6 +137,7 @@ struct Daemon {
     jobs: JobQueue,
     trust: TrustSync,
     pins: ImagePins,
+    grant_end: GrantEnd,
     repairs: RepairLimit,
     irreconcilable: Arc<[IrreconcilableChange]>,
     /// Fixed point for the times of the repairs.
@@ -172,6 +177,7 @@ impl Daemon {
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
             pins: ImagePins::new(setup.work_command.clone(), pulled),
+            grant_end: GrantEnd::new(boot::boot_id(SoftReboots::observe(Path::new("/")).count)),
             repairs: RepairLimit::default(),
             irreconcilable: Arc::default(),
             started: Instant::now(),
@@ -228,7 +234,7 @@ impl Daemon {
             self.announced.clear();
         }
         self.metrics.record_step(&before, &self.lifecycle);
-        if self.lifecycle != before {
+        if self.lifecycle != before && !self.lifecycle.is_same_wait(&before) {
             self.publish_lifecycle();
         }
         if self.lifecycle.phase.is_published_first() && !commands.contains(&DaemonCommand::Cancel) {
@@ -236,6 +242,9 @@ impl Daemon {
             self.run_announced();
         } else {
             self.run_commands(commands);
+        }
+        if self.lifecycle.phase.name() != before.phase.name() {
+            self.begin_grant_end();
         }
     }
 
@@ -252,59 +261,6 @@ impl Daemon {
         self.run_commands(commands);
     }
 
-    fn publish_lifecycle(&mut self) {
-        self.views[0] += 1;
-        let view = Box::new(LifecycleView {
-            number: self.views[0],
-            lifecycle: self.lifecycle.clone(),
-            irreconcilable: self.irreconcilable.clone(),
-        });
-        // A source that ended is noticed by the main loop, at its event channel.
-        drop(self.commands.send(SourceCommand::Publish(view)));
-        self.publish_report();
-        let phase = &self.lifecycle.phase;
-        if phase.is_resting() {
-            self.delivery = None;
-        }
-        if !matches!(phase, DaemonPhase::Rebooting { .. }) {
-            self.inhibited_since = None;
-        }
-    }
-
-    fn publish_report(&mut self) {
-        // Without a cluster there is no node, and these phases end at once.
-        if !self.has_node
-            && matches!(self.lifecycle.phase, DaemonPhase::Draining { .. } | DaemonPhase::Uncordoning { .. })
-        {
-            return;
-        }
-        let error = self.source_error.as_deref();
-        let (pid, now) = (std::process::id(), Timestamp::now());
-        let report = DaemonReport::of(&self.lifecycle, &self.source, error, pid, now)
-            .continuing(self.reported.as_ref());
-        notify::publish_status(&report);
-        let level = notify::journal_level(&report, self.reported.as_ref());
-        // Jobs of pinned images have lines of their own.
-        let is_of_pins = self.reported.replace(report.clone()).is_some_and(|before| {
-            before.pinned_images != report.pinned_images
-                && DaemonReport { pinned_images: report.pinned_images.clone(), ..before } == report
-        });
-        if is_of_pins {
-            return;
-        }
-        log::log!(
-            level,
-            MESSAGE_ID = message_ids::of(&self.lifecycle.phase),
-            FLAMEHOLDER_PHASE = report.phase.as_str(),
-            FLAMEHOLDER_DESIRED = report.desired.as_ref().map_or("", ConfigName::as_str),
-            FLAMEHOLDER_CURRENT = report.current.as_ref().map_or("", ConfigName::as_str),
-            FLAMEHOLDER_REASON = report.reason.as_deref().unwrap_or_default(),
-            FLAMEHOLDER_CLASS = report.class.as_deref().unwrap_or_default(),
-            FLAMEHOLDER_FAILURES = report.failures;
-            "{}{}", report.summary(), self.update.take_news(&self.lifecycle.phase)
-        );
-    }
-
     fn run_commands(&mut self, commands: Vec<DaemonCommand>) {
         for command in commands {
             match command {
@@ -317,6 +273,7 @@ impl Daemon {
                     let held_back = self.repairs.held_back(self.started.elapsed());
                     self.work_with(desired, |desired| WorkJob::Prepare { desired, held_back });
                 }
+                DaemonCommand::RequestGrant(desired) => self.work(WorkJob::RequestGrant(desired)),
                 DaemonCommand::Apply(desired) => self.work_with(desired, WorkJob::Apply),
                 DaemonCommand::Unlock(desired) => self.work(WorkJob::Unlock(desired)),
                 DaemonCommand::Reboot(desired) => {

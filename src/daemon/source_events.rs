@@ -83,6 +83,7 @@ impl Daemon {
         let now = Instant::now();
         self.trust.expire(now);
         self.pins.expire(now);
+        self.grant_end.expire(now);
         self.begin_side_jobs();
     }
 }

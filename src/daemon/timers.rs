@@ -50,6 +50,7 @@ pub(super) async fn tick(interval: Option<&mut Interval>) {
 pub(super) fn duration_of(delay: DaemonDelay) -> Duration {
     match delay {
         DaemonDelay::Backoff(cure, failures) => cure.backoff(failures, boot::jitter()),
+        DaemonDelay::Grant(delay) => delay,
         DaemonDelay::Drain => DRAIN_LATE_AFTER,
         DaemonDelay::Uncordon => UNCORDON_LATE_AFTER,
         DaemonDelay::Reboot => SHUTDOWN_TIMEOUT,

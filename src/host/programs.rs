@@ -32,6 +32,43 @@ pub struct HookProgram {
     pub path: PathBuf,
 }
 
+/// Purpose of a run of hook programs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProgramPurpose {
+    /// Name of one program, in descriptions of units.
+    label: &'static str,
+    /// Begin of the names of their units.
+    unit_prefix: &'static str,
+    /// Unit that runs the programs.
+    owner: &'static str,
+    /// Environment variables, `NAME=VALUE`.
+    environment: Vec<String>,
+}
+
+impl ProgramPurpose {
+    /// Health checks of the boot check.
+    #[must_use]
+    pub fn health_check() -> Self {
+        Self {
+            label: "health check",
+            unit_prefix: "flameholder-check",
+            owner: "flameholder-confirm-boot.service",
+            environment: Vec::new(),
+        }
+    }
+
+    /// Hooks of the daemon around the disruption for a config, which the variable names.
+    #[must_use]
+    pub fn hook(config: String) -> Self {
+        Self {
+            label: "hook",
+            unit_prefix: "flameholder-hook",
+            owner: "flameholder-daemon.service",
+            environment: vec![config],
+        }
+    }
+}
+
 /// Failure of a hook program.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
@@ -103,7 +140,12 @@ fn is_masked(path: &Path) -> bool {
 impl HookProgram {
     /// Run the program with an empty standard input, until it exits or `deadline` passes: as a transient service of the
     /// systemd with this private `socket`, or as a child process where there is none.
-    pub fn run(&self, socket: Option<&Path>, deadline: Duration) -> Result<(), ProgramError> {
+    pub fn run(
+        &self,
+        socket: Option<&Path>,
+        deadline: Duration,
+        purpose: &ProgramPurpose,
+    ) -> Result<(), ProgramError> {
         self.ensure_trusted()?;
         let (mut reader, writer) =
             std::io::pipe().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
@@ -116,8 +158,8 @@ impl HookProgram {
             let _ = tell.send(());
         });
         let ended = match socket {
-            Some(socket) => self.run_as_service(socket, writer, deadline),
-            None => self.run_as_child(writer, deadline),
+            Some(socket) => self.run_as_service(socket, writer, deadline, purpose),
+            None => self.run_as_child(writer, deadline, purpose),
         }?;
         // With a limit: a process that left the program's process group may keep the pipe open.
         let _ = read.recv_timeout(LAST_WORDS);
@@ -138,15 +180,24 @@ impl HookProgram {
         socket: &Path,
         writer: PipeWriter,
         deadline: Duration,
+        purpose: &ProgramPurpose,
     ) -> Result<Option<ExitStatus>, ProgramError> {
-        let description = format!("Flameholder: health check {}", self.name);
-        let service = TransientService { description, program: &self.path, deadline };
+        let ProgramPurpose { label, unit_prefix, owner, environment } = purpose;
+        let description = format!("Flameholder: {label} {}", self.name);
+        let service = TransientService {
+            prefix: unit_prefix,
+            description,
+            owner,
+            environment,
+            program: &self.path,
+            deadline,
+        };
         match service.run(socket, writer.into()) {
             Ok(ServiceResult::Exited(status)) => Ok(Some(status)),
             Ok(ServiceResult::TimedOut) => Ok(None),
-            Ok(ServiceResult::NotExecuted) => Err(ProgramError::NotStarted(
-                "systemd cannot execute it; see `journalctl -b -u 'flameholder-check-*'`".to_owned(),
-            )),
+            Ok(ServiceResult::NotExecuted) => Err(ProgramError::NotStarted(format!(
+                "systemd cannot execute it; see `journalctl -b -u '{unit_prefix}-*'`"
+            ))),
             Err(error) => Err(ProgramError::NotStarted(format!("systemd: {error}"))),
         }
     }
@@ -156,10 +207,12 @@ impl HookProgram {
         &self,
         writer: PipeWriter,
         deadline: Duration,
+        purpose: &ProgramPurpose,
     ) -> Result<Option<ExitStatus>, ProgramError> {
         let spawned = writer.try_clone().and_then(|second| {
             let mut command = Command::new(&self.path);
-            command.env_clear().env("PATH", PATH).current_dir("/").process_group(0);
+            let variables = purpose.environment.iter().filter_map(|variable| variable.split_once('='));
+            command.env_clear().env("PATH", PATH).envs(variables).current_dir("/").process_group(0);
             command.stdin(Stdio::null()).stdout(writer).stderr(second).spawn()
         });
         let mut child = spawned.map_err(|error| ProgramError::NotStarted(error.to_string()))?;
@@ -251,7 +304,9 @@ mod tests {
         let long = Duration::from_secs(60);
         let run = |text: &str, deadline| {
             let program = HookProgram { name: "check".into(), path: put(directory.path(), "check", text) };
-            program.run(None, deadline).map_err(|error| (error.to_string(), error.output().to_owned()))
+            program
+                .run(None, deadline, &ProgramPurpose::health_check())
+                .map_err(|error| (error.to_string(), error.output().to_owned()))
         };
         if !rustix::process::geteuid().is_root() {
             eprintln!("SKIPPED: needs root, because only programs owned by root are run");
@@ -269,6 +324,9 @@ mod tests {
         std::fs::set_permissions(directory.path().join("check"), std::fs::Permissions::from_mode(0o777))
             .unwrap();
         let program = HookProgram { name: "check".into(), path: directory.path().join("check") };
-        assert!(matches!(program.run(None, long), Err(ProgramError::Unsafe(_))));
+        assert!(matches!(
+            program.run(None, long, &ProgramPurpose::health_check()),
+            Err(ProgramError::Unsafe(_))
+        ));
     }
 }

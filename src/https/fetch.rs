@@ -3,22 +3,18 @@
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, AUTHORIZATION, CONTENT_LENGTH, ETAG, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED,
-    LOCATION, RETRY_AFTER, TRANSFER_ENCODING, USER_AGENT,
+    ACCEPT, CONTENT_LENGTH, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, RETRY_AFTER,
+    TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use http_body_util::{BodyExt as _, Empty};
 use hyper::body::{Bytes, Incoming};
-use hyper::client::conn::http1;
-use hyper_util::rt::TokioIo;
-use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use super::HttpsError;
 use super::access_files::AccessFiles;
-use super::{HttpsError, tls};
+use super::exchange::{exchange, read_body};
 use crate::core::config::settings::server_access::ServerAccess;
 use crate::core::config::settings::server_url::ServerUrl;
-use crate::core::values::causes::chain;
 use crate::core::values::limits;
 
 /// Versions of Ignition, the newest first. The config server answers 500 to 3.0. Servers that know nothing of
@@ -33,10 +29,6 @@ const EVERY_VERSION: &str = "application/vnd.coreos.ignition+json;version=3.6.0,
     */*;q=0.1";
 /// For servers that refuse any version 3.
 const VERSION_2: &str = "application/vnd.coreos.ignition+json;version=2.2.0, */*;q=0.1";
-const CLIENT: &str = concat!("flameholder/", env!("CARGO_PKG_VERSION"));
-
-/// Deadline of a connection.
-const CONNECTION: Duration = Duration::from_secs(10);
 /// Redirections that are followed in a row.
 const REDIRECTIONS: usize = 3;
 /// Longest wait on demand of the server: a wrong header must not silence the host for a day.
@@ -139,41 +131,13 @@ async fn answer_of(
     known: &DocumentVersion,
     accepted: &'static str,
 ) -> Result<Response<Incoming>, HttpsError> {
-    let stream = connect(url).await?;
-    let (stream, public_key) = tls::connect(stream, url, files).await?;
-    if !access.pins.is_empty() && !access.pins.contains(&public_key) {
-        return Err(HttpsError::Unpinned {
-            server: url.authority().to_owned(),
-            found: public_key.to_string(),
-        });
-    }
-    let broken = |error: hyper::Error| HttpsError::Broken { url: url.to_string(), reason: chain(&error) };
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-    // Ends with the sender and the body of the answer; its error is that of the request.
-    tokio::spawn(connection);
-    let mut request = Request::get(url.path())
-        .header(HOST, url.authority())
-        .header(USER_AGENT, CLIENT)
-        .header(ACCEPT, accepted);
-    for (name, value) in [
-        (AUTHORIZATION, &files.token),
-        (IF_NONE_MATCH, &known.etag),
-        (IF_MODIFIED_SINCE, &known.last_modified),
-    ] {
+    let mut request = Request::get(url.path()).header(ACCEPT, accepted);
+    for (name, value) in [(IF_NONE_MATCH, &known.etag), (IF_MODIFIED_SINCE, &known.last_modified)] {
         if let Some(value) = value {
             request = request.header(name, value);
         }
     }
-    let request = request.body(Empty::<Bytes>::new()).expect("path and headers were checked before");
-    sender.send_request(request).await.map_err(broken)
-}
-
-async fn connect(url: &ServerUrl) -> Result<TcpStream, HttpsError> {
-    let failed = |reason: String| HttpsError::Unreachable { server: url.authority().to_owned(), reason };
-    match timeout(CONNECTION, TcpStream::connect((url.host(), url.port()))).await {
-        Ok(stream) => stream.map_err(|error| failed(error.to_string())),
-        Err(_) => Err(failed(format!("no connection within {} seconds", CONNECTION.as_secs()))),
-    }
+    exchange(url, access, files, request, Bytes::new()).await
 }
 
 /// Read the document of an answer that is no redirection.
@@ -198,16 +162,7 @@ async fn document(
         return Err(too_large());
     }
     let has_known_end = announced.is_some() || answer.headers().contains_key(TRANSFER_ENCODING);
-    let (mut body, mut bytes) = (answer.into_body(), Vec::new());
-    while let Some(frame) = body.frame().await {
-        let frame =
-            frame.map_err(|error| HttpsError::Broken { url: url.to_string(), reason: chain(&error) })?;
-        let Ok(piece) = frame.into_data() else { continue };
-        if bytes.len() + piece.len() > limits::DOCUMENT_BYTES {
-            return Err(too_large());
-        }
-        bytes.extend_from_slice(&piece);
-    }
+    let bytes = read_body(url, answer, limits::DOCUMENT_BYTES).await?.ok_or_else(too_large)?;
     if !has_known_end {
         // OpenSSL does not tell if the connection was closed or cut off.
         let reason = "it has neither Content-Length nor chunks, so that its end may be missing: have the server send a length".to_owned();

@@ -47,6 +47,8 @@ struct DriftedPath<'a> {
     policy: DriftPolicy,
     /// True unless the policy accepts the drift.
     counts: bool,
+    /// Documents of the desired config that list the path, the one that wins last; empty unless the host merged several.
+    documents: &'a [String],
     /// Reason for which a path with the policy `repair` was not repaired; else null.
     #[schemars(length(min = 1))]
     obstacle: Option<&'a str>,
@@ -76,6 +78,7 @@ impl<'a> VerifyDocument<'a> {
             difference: found.drift.difference.as_ref(),
             policy: found.policy,
             counts: found.counts(),
+            documents: &found.documents,
             obstacle: found.obstacle.as_deref(),
         };
         let repaired = repaired.iter().map(|drift| RepairedPath {

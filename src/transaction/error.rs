@@ -13,6 +13,7 @@ use crate::os::OsError;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::engine::apply::ApplyError;
 use crate::transaction::engine::recover::RecoveryError;
+use crate::transaction::grant::error::GrantError;
 use crate::transaction::handover::HandoverError;
 use crate::transaction::pinned_images::PinError;
 use crate::transaction::plan::error::PlanError;
@@ -41,6 +42,7 @@ pub enum TransactionError {
     Handover(#[from] HandoverError),
     Trust(#[from] TrustMaterialError),
     Pins(#[from] PinError),
+    Grant(#[from] GrantError),
 }
 
 impl TransactionError {
@@ -68,6 +70,7 @@ impl TransactionError {
             Self::Plan(error) => error.retry_class(),
             Self::Update(error) => error.retry_class(),
             Self::Boot(error) => error.retry_class(),
+            Self::Grant(error) => error.retry_class(),
             Self::Host(_)
             | Self::Os(_)
             | Self::Reboot(_)

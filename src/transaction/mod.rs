@@ -4,6 +4,7 @@
 pub mod boot;
 pub mod engine;
 mod error;
+pub mod grant;
 pub mod handover;
 pub mod history;
 pub mod pinned_images;

@@ -2,7 +2,7 @@
 //! arbitrary merges.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,16 @@ fn ignition_and_butane_configs_are_merged_by_the_names_of_their_files() {
     };
     assert!(explained("/etc/motd").contains(", from 20-site.bu, over 10-base"), "{}", explained("/etc/motd"));
     assert!(explained("/etc/a").contains(", from 30-link.ign, over 10-base"), "{}", explained("/etc/a"));
+    let host = folder.path().join("host");
+    let root = [OsStr::new("--root"), host.as_os_str()];
+    let applied = flameholder(
+        [OsStr::new("apply"), OsStr::new("--desired"), merged.as_os_str()].into_iter().chain(root),
+    );
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    fs::write(host.join("etc/motd"), "changed\n").unwrap();
+    let verified = flameholder([OsStr::new("verify")].into_iter().chain(root));
+    let line = verified.stdout.lines().find(|line| line.contains("/etc/motd")).unwrap();
+    assert!(line.ends_with("20-site.bu"), "{verified:?}");
     let twice = rendered(&[], &[files[0].clone(), files[0].clone()]);
     assert!(twice.stderr.contains("20-site.bu is given more than once"), "{twice:?}");
     let broken = write(
@@ -91,7 +101,7 @@ fn ignition_and_butane_configs_are_merged_by_the_names_of_their_files() {
     assert_eq!(refused.code, Some(78), "{refused:?}");
     for part in [
         "40.bu:3:11: storage.luks: only Ignition does this",
-        "40.bu:3:53: storage.files[0].contnts: unknown key",
+        "40.bu:3:53: storage.files[0].contnts: unknown key; did you mean `contents`?",
     ] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }

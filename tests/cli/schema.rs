@@ -286,7 +286,7 @@ fn a_sysroot_before_and_after_and_damaged() {
     fs::write(sysroot.join(&root).join("etc/a"), "other").unwrap();
     let difference = json!({"expected": "1 byte", "found": "5 bytes"});
     let expected = json!([
-        {"path": "/etc/a", "kind": "content", "difference": difference, "policy": "report", "counts": true, "obstacle": null}
+        {"path": "/etc/a", "kind": "content", "difference": difference, "policy": "report", "counts": true, "documents": [], "obstacle": null}
     ]);
     assert_eq!(documented("verify", &place, 2)["drift"], expected);
     // Settings are read from the deployment in the sysroot, not from the host.
@@ -350,7 +350,7 @@ fn good(name: &str) -> Value {
         }
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "difference": {"expected": "0:0", "found": "7:7"},
-                "policy": "repair", "counts": true, "obstacle": "a directory is in the way"}],
+                "policy": "repair", "counts": true, "documents": ["10-base", "20-site"], "obstacle": "a directory is in the way"}],
             "repaired": [{"path": "/etc/b", "kind": "label", "difference": null}],
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]}}),
         "status" => json!({"schema": 1, "published": "2026-11-23T09:14:00Z", "generation": generation,
@@ -366,7 +366,10 @@ fn good(name: &str) -> Value {
             "blocked": {"schema": 1, "config": "c", "configHash": format!("sha256:{:064}", 1), "imageDigest": null,
                 "generation": "3".repeat(32), "reason": "a reason", "attempts": 1},
             "kernelArgumentsAfterReboot": {"added": ["nosmt"], "removed": ["quiet"]},
-            "daemon": {"pid": 1, "source": "kube", "phase": "BackingOff", "since": "2026-11-23T09:14:00Z", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null, "trustError": null,
+            "rebootPolicy": {"window": {"opens": "2026-11-28T23:30:00Z", "closes": "2026-11-29T00:30:00Z"},
+                "lock": "https://lock.example.com (group workers)", "warnings": ["a reason"],
+                "grant": {"config": "c", "since": "2026-11-28T22:00:00Z", "holdsSlot": true}},
+            "daemon": {"pid": 1, "source": "kube", "waitsFor": {"kind": "window", "opens": "2026-11-28T23:30:00Z"}, "phase": "BackingOff", "since": "2026-11-23T09:14:00Z", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null, "trustError": null,
                 "pinnedImages": {"images": 2, "present": 1, "failed": 1, "isPinned": false, "failure": "a reason",
                     "sets": [{"name": "s", "generation": 1, "isPinned": false, "failure": "a reason"}]}},
             "bootCheck": {"generation": null, "phase": "checking",

@@ -5,6 +5,7 @@
 mod butane;
 mod documents;
 mod enablement;
+mod fleet;
 mod kargs;
 mod lifecycle;
 mod properties;

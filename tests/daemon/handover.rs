@@ -145,7 +145,11 @@ fn handover_is_refused_while_the_machine_config_daemon_runs_or_an_update_is_stag
     assert!(refused.stderr.contains("the machine-config-daemon is running as process "), "{refused:?}");
     assert_eq!(calls, Vec::<String>::new());
     assert_removed(&host);
-    run_ok(&host, &["flameholder", "adopt"]);
+    fs::copy("/usr/bin/cat", host.path("media/kured")).unwrap();
+    let script = "mkfifo /run/go; /run/media/kured /run/go & flameholder adopt; code=$?; kill $!; exit $code";
+    let (adopted, _) = run_with_systemd(&host, &["sh", "-c", script]);
+    assert_eq!(adopted.code, Some(0), "{adopted:?}");
+    assert!(adopted.stdout.contains("warning: kured is at work on this host"), "{adopted:?}");
     // An update is staged.
     assert_unlocked(&host.apply(&host.config(full_config("two").json()), None));
     let refused = run_with_systemd(&host, &["flameholder", "release"]).0;

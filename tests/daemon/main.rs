@@ -20,4 +20,5 @@ mod handover;
 mod mcd;
 mod metrics;
 mod monitoring;
+mod reboot_policy;
 mod settings;

@@ -26,7 +26,7 @@ const ROOMS: [(&str, &[&[&str]]); 4] = [
             &["state"],
             &["plan"],
             &["pinned_images", "trust", "update"],
-            &["boot", "handover"],
+            &["boot", "grant", "handover"],
         ],
     ),
     ("host", &[&["fs", "systemd"], &["facts"]]),

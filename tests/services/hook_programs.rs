@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use flameholder::host::programs::HookProgram;
+use flameholder::host::programs::{HookProgram, ProgramPurpose};
 use testbed::dbus::real_systemd::RealSystemd;
 
 use crate::as_service;
@@ -48,7 +48,7 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
 
 fn result_of(program: &HookProgram, socket: &Path) -> String {
     let deadline = if program.name == "hangs" { Duration::from_secs(1) } else { LONG };
-    match program.run(Some(socket), deadline) {
+    match program.run(Some(socket), deadline, &ProgramPurpose::health_check()) {
         Ok(()) => "succeeded".to_owned(),
         Err(error) => {
             let output = error.output().replace('\n', "|");

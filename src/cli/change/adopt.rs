@@ -22,6 +22,7 @@ use crate::os::worker::WorkerProgram;
 use crate::report::change::ChangeResult;
 use crate::transaction::handover::adopt::{AdoptOutcome, AdoptRequest, adopt};
 use crate::transaction::handover::installation::{AgentOrigin, AgentVersion};
+use crate::transaction::handover::other_agents::other_agents;
 use crate::transaction::state::settings::settings_or_default;
 
 #[derive(Debug, Args)]
@@ -68,7 +69,10 @@ pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let result = if adopted.was_ours { ChangeResult::Unchanged } else { ChangeResult::Adopted };
     report.resulted(result, &adopted.config, &adopted.generation);
     report.document.restored = adopted.repaired.iter().map(|drift| drift.path.clone()).collect();
-    report.tell(&text(&adopted, &note))?;
+    report.document.warnings = other_agents().iter().map(ToString::to_string).collect();
+    let warnings: String =
+        report.document.warnings.iter().map(|warning| format!("warning: {warning}\n")).collect();
+    report.tell(&(text(&adopted, &note) + &warnings))?;
     // The installer pod runs `adopt` each time that it starts: a daemon that runs already is left alone.
     if environment.is_some() && (adopted.has_changed || !daemon_runs()) {
         start_daemon();

@@ -40,6 +40,9 @@ pub(crate) struct ApplyArgs {
     os_backend: OsBackendArgs,
     #[command(flatten)]
     switch: SwitchArgs,
+    /// Unlock the staged deployment, and reboot if --reboot says so, although a reboot policy is set: it has no grant
+    #[arg(long)]
+    override_policy: bool,
     #[command(flatten)]
     pub(crate) change: ChangeArgs,
 }
@@ -91,6 +94,8 @@ pub(crate) struct UpdateRequest<'a> {
     pub(crate) profile: Profile,
     pub(crate) os_backend: OsBackendArgs,
     pub(crate) wait: LockWaitArgs,
+    /// True if the update needs no grant of the reboot policy.
+    pub(crate) override_policy: bool,
 }
 
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
@@ -108,6 +113,7 @@ pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
                 profile: args.desired.profile(),
                 os_backend: args.os_backend,
                 wait: args.change.wait,
+                override_policy: args.override_policy,
             };
             running_host::apply(request, args.switch, report)
         }

@@ -30,15 +30,24 @@ use crate::transaction::state::{pending, status_files};
 use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
 use crate::transaction::update::running_host::StagedUpdate;
-use crate::transaction::{TransactionError, update};
+use crate::transaction::{TransactionError, grant, update};
+
+/// Explanation of a lock that the command did not ask for.
+const POLICY_LOCKS: &str = "this host has a reboot policy (see flameholder.toml(5)): the deployment stays locked until the daemon has a \
+    grant for this config; --override-policy unlocks it now\n";
 
 pub(crate) fn apply(
     request: UpdateRequest<'_>,
     switch: SwitchArgs,
     mut report: ChangeReport,
 ) -> Result<CommandOutcome, CliError> {
-    let UpdateRequest { desired, image, profile, os_backend, wait } = request;
+    let UpdateRequest { desired, image, profile, os_backend, wait, override_policy } = request;
     let host = running_host()?;
+    let needs_grant = !override_policy && grant::is_demanded(&host);
+    if needs_grant && switch.reboot != RebootMode::Never {
+        return Err(CliError::NeedsGrant);
+    }
+    let switch = SwitchArgs { locked: switch.locked || needs_grant, ..switch };
     let mut open = os_backend.opener(&settings_or_default(&host.root));
     let (mut session, locked) = wait.stage_on(&host, &mut open)?;
     report.start_clock();
@@ -79,6 +88,10 @@ pub(crate) fn apply(
         }
         RemainingWork::Reboot(staged) => {
             report.document.config = Some(name.clone());
+            let is_unlocked = staged.pending.unlocked_in.as_ref() == Some(locked.boot_id());
+            if needs_grant && !is_unlocked {
+                report.tell(POLICY_LOCKS)?;
+            }
             switch_to(session, locked, staged, switch, report)
         }
     }

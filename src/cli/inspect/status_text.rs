@@ -15,8 +15,8 @@ use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::image::boot_image::BootImage;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::report::status::{
-    ConditionItem, ConditionOutcome, JournalState, OriginItem, PendingItem, PendingState, SpaceItem,
-    StatusDocument, TransactionItem, UnreadableDocument,
+    ConditionItem, ConditionOutcome, GrantItem, JournalState, OriginItem, PendingItem, PendingState,
+    RebootPolicyItem, SpaceItem, StatusDocument, TransactionItem, UnreadableDocument, WindowItem,
 };
 
 /// Fields that a line names.
@@ -100,6 +100,9 @@ impl StatusPage {
             self.row("boot check:", &boot_check_line(report, document));
             self.text.push(outputs(report));
         }
+        if let Some(policy) = &document.reboot_policy {
+            self.reboot_policy(policy);
+        }
         match document.drift {
             None => {}
             Some(0) => self.row("drift:", "none"),
@@ -154,6 +157,22 @@ impl StatusPage {
         if let Some(pins) = &report.pinned_images {
             let failure = pins.failure.as_ref().map(|failure| format!(": {failure}")).unwrap_or_default();
             self.row("pinned images:", &format!("{}{failure}", pins.summary()));
+        }
+    }
+
+    fn reboot_policy(&mut self, policy: &RebootPolicyItem) {
+        if let Some(WindowItem { opens, closes }) = &policy.window {
+            self.row("reboot window:", &format!("{} to {}", utc(*opens), utc(*closes)));
+        }
+        if let Some(lock) = &policy.lock {
+            self.row("reboot lock:", lock);
+        }
+        if let Some(GrantItem { config, since, holds_slot }) = &policy.grant {
+            let slot = if *holds_slot { "holds a slot" } else { "requested a slot" };
+            self.row("reboot grant:", &format!("{slot} for {config} since {}", utc(*since)));
+        }
+        for warning in &policy.warnings {
+            self.row("warning:", warning);
         }
     }
 

@@ -19,12 +19,12 @@ pub(crate) fn render(verified: &DriftReport, option: &str) -> StyledText {
     let mut page = StyledText::default();
     if !verified.repaired.is_empty() {
         page.push(format!("repaired: {}\n", counted(verified.repaired.len(), DRIFTED)));
-        page.push(table(verified.repaired.iter().map(|drift| (drift, None))));
+        page.push(table(verified.repaired.iter().map(|drift| (drift, None, None))));
     }
     let (counting, accepted): (Vec<&DriftFinding>, Vec<&DriftFinding>) =
         verified.findings.iter().partition(|found| found.counts());
     verdict(verified, counting.len(), accepted.len(), &mut page);
-    page.push(table(counting.iter().map(|found| (&found.drift, Some(found.policy)))));
+    page.push(table(counting.iter().map(|found| (&found.drift, Some(found.policy), found.documents.last()))));
     for found in &counting {
         if let Some(obstacle) = &found.obstacle {
             let path = found.drift.path.as_str();
@@ -39,7 +39,7 @@ pub(crate) fn render(verified: &DriftReport, option: &str) -> StyledText {
         let accepted: Vec<&&DriftFinding> = accepted.iter().filter(|found| found.policy == policy).collect();
         if !accepted.is_empty() {
             page.push(format!("{heading}: {}\n", counted(accepted.len(), DRIFTED)));
-            page.push(table(accepted.iter().map(|found| (&found.drift, None))));
+            page.push(table(accepted.iter().map(|found| (&found.drift, None, found.documents.last()))));
         }
     }
     page.push(skew_line(&verified.skew));
@@ -75,10 +75,14 @@ fn ways_out(counting: &[&DriftFinding], option: &str) -> String {
     )
 }
 
-/// Lay out drift as a table: path, property, values, and the policy where it is not said above.
-fn table<'a>(drift: impl Iterator<Item = (&'a Drift, Option<DriftPolicy>)>) -> String {
-    let mut rows: Vec<[String; 5]> = drift
-        .map(|(drift, policy)| {
+/// Drift of a path, its policy, and the document that it comes from.
+type DriftRow<'a> = (&'a Drift, Option<DriftPolicy>, Option<&'a String>);
+
+/// Lay out drift as a table: path, property, values, the policy where it is not said above, and the document if there are
+/// several.
+fn table<'a>(drift: impl Iterator<Item = DriftRow<'a>>) -> String {
+    let mut rows: Vec<[String; 6]> = drift
+        .map(|(drift, policy, document)| {
             let difference = drift.difference.as_ref();
             let value = |value: Option<&String>| {
                 value.map_or_else(|| "-".to_owned(), |value| harmless_line(value).into_owned())
@@ -89,15 +93,18 @@ fn table<'a>(drift: impl Iterator<Item = (&'a Drift, Option<DriftPolicy>)>) -> S
                 value(difference.map(|difference| &difference.expected)),
                 value(difference.map(|difference| &difference.found)),
                 policy.map_or("", DriftPolicy::as_str).to_owned(),
+                document.cloned().unwrap_or_default(),
             ]
         })
         .collect();
     if rows.is_empty() {
         return String::new();
     }
-    let policy = if rows.iter().all(|row| row[4].is_empty()) { "" } else { "POLICY" };
-    rows.insert(0, ["PATH", "DIFFERS", "WAS", "IS", policy].map(str::to_owned));
-    let mut widths = [0; 5];
+    let is_empty = |row: &[String; 6], column: usize| row.get(column).is_none_or(String::is_empty);
+    let heading = |column, heading| if rows.iter().all(|row| is_empty(row, column)) { "" } else { heading };
+    let (policy, document) = (heading(4, "POLICY"), heading(5, "FROM"));
+    rows.insert(0, ["PATH", "DIFFERS", "WAS", "IS", policy, document].map(str::to_owned));
+    let mut widths = [0; 6];
     for row in &rows {
         for (width, cell) in widths.iter_mut().zip(row) {
             let length = cell.chars().count();
@@ -106,7 +113,7 @@ fn table<'a>(drift: impl Iterator<Item = (&'a Drift, Option<DriftPolicy>)>) -> S
             }
         }
     }
-    let line = |row: &[String; 5]| {
+    let line = |row: &[String; 6]| {
         let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
         format!("  {}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
     };

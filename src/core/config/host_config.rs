@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
+use super::managed_files::{is_of_unit, unit_path};
 use super::render::documents::DocumentNames;
 use crate::core::values::identifiers::ConfigName;
 use crate::core::values::kernel_arguments::KernelArguments;
@@ -48,6 +49,16 @@ pub struct HostConfig {
     /// Sections that only Ignition acts upon; of a config that was applied already, also entries that no host takes. Each
     /// with its field and reason.
     pub left_out: Vec<String>,
+}
+
+impl HostConfig {
+    /// Return the names of the documents that list `path`, or the unit that it belongs to; the one that wins is the last.
+    #[must_use]
+    pub fn documents_of(&self, path: &ManagedPath) -> &[String] {
+        let unit = || self.units.keys().find(|name| is_of_unit(name, path)).map(|name| unit_path(name));
+        let names = self.documents.get(path.as_str()).or_else(|| self.documents.get(unit()?.as_str()));
+        names.map(Vec::as_slice).unwrap_or_default()
+    }
 }
 
 /// An owner as a config names it.

@@ -196,6 +196,13 @@ pub fn unit_path(name: &str) -> ManagedPath {
     ManagedPath::parse(&format!("{UNIT_DIRECTORY}/{name}")).expect("a unit's name is a file name")
 }
 
+/// Return true if `path` is the file of the unit, or one of its drop-ins.
+#[must_use]
+pub fn is_of_unit(name: &str, path: &ManagedPath) -> bool {
+    let file = unit_path(name);
+    path == &file || path.parent().is_some_and(|parent| parent.as_str() == format!("{file}.d"))
+}
+
 /// Every path that the config writes: files, directories, links, units and drop-ins. Authorized keys are not
 /// included.
 #[must_use]

@@ -1,10 +1,13 @@
 //! The agent's own settings, read from TOML fragments in `config.d` directories.
 
 pub mod boot_check;
+pub mod hooks;
 pub mod image;
 pub mod limits;
 pub mod metrics;
 pub mod reboot;
+pub mod reboot_lock;
+pub mod reboot_window;
 pub mod server_access;
 pub mod server_url;
 pub mod source;
@@ -19,10 +22,12 @@ use toml::Spanned;
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::settings::boot_check::HealthPolicy;
+use crate::core::config::settings::hooks::HookSettings;
 use crate::core::config::settings::image::ImageSettings;
 use crate::core::config::settings::limits::LimitSettings;
 use crate::core::config::settings::metrics::MetricsSettings;
 use crate::core::config::settings::reboot::RebootSettings;
+use crate::core::config::settings::reboot_lock::LockSettings;
 use crate::core::config::settings::source::SourceSettings;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::nearest_name::nearest;
@@ -43,6 +48,9 @@ pub const VOLATILE_FRAGMENTS: &str = "/run/flameholder/config.d";
 
 /// Suffix of a fragment's file name; other files are ignored.
 const FRAGMENT_SUFFIX: &str = ".toml";
+
+/// Part of the names of the tables with the reboot policy.
+const REBOOT: &[u8] = b"reboot";
 
 /// Return true if a file of this name is a fragment. Hidden ones, such as those of an editor, are none.
 #[must_use]
@@ -152,6 +160,8 @@ pub struct Settings {
     pub source: SourceSettings,
     pub image: ImageSettings,
     pub reboot: RebootSettings,
+    pub reboot_lock: LockSettings,
+    pub hooks: HookSettings,
     pub metrics: MetricsSettings,
     pub limits: LimitSettings,
 }
@@ -178,6 +188,8 @@ impl Settings {
         fragment.source.overlay(&mut self.source);
         fragment.image.overlay(&mut self.image);
         fragment.reboot.overlay(&mut self.reboot);
+        fragment.reboot_lock.overlay(&mut self.reboot_lock);
+        fragment.hooks.overlay(&mut self.hooks);
         fragment.metrics.overlay(&mut self.metrics);
         fragment.limits.overlay(&mut self.limits);
     }
@@ -192,6 +204,8 @@ struct Fragment {
     source: source::SourceFragment,
     image: ImageSettings,
     reboot: reboot::RebootFragment,
+    reboot_lock: reboot_lock::LockFragment,
+    hooks: hooks::HookFragment,
     metrics: MetricsSettings,
     limits: LimitSettings,
 }
@@ -259,6 +273,8 @@ struct Fault {
     path: ManagedPath,
     place: Option<FaultPlace>,
     reason: String,
+    /// True if the fragment mentions reboots.
+    mentions_reboots: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -279,7 +295,9 @@ impl Fault {
         let whole = String::from_utf8_lossy(whole);
         let key = whole.split_once('=').map(|(key, _)| key.trim().to_owned());
         let place = TextPlace { line: line as u64, column: column as u64 };
-        Self { path: file.path.clone(), place: Some(FaultPlace { at: place, key }), reason }
+        // Whatever is wrong with it: an unusable policy must not count as none.
+        let mentions_reboots = file.bytes.windows(REBOOT.len()).any(|part| part == REBOOT);
+        Self { path: file.path.clone(), place: Some(FaultPlace { at: place, key }), reason, mentions_reboots }
     }
 }
 
@@ -301,7 +319,7 @@ pub struct SettingsError(Vec<Fault>);
 impl SettingsError {
     /// Iterate over the faults: the fragment, and the place in it with key and reason.
     pub fn faults(&self) -> impl Iterator<Item = (&ManagedPath, String)> {
-        self.0.iter().map(|Fault { path, place, reason }| {
+        self.0.iter().map(|Fault { path, place, reason, .. }| {
             let place = place.as_ref().map(|FaultPlace { at, key }| {
                 let key = key.as_ref().map_or_else(String::new, |key| format!(", key `{key}`"));
                 format!("{at}{key}: ")
@@ -310,13 +328,19 @@ impl SettingsError {
         })
     }
 
+    /// Return true if the faulty fragments may hold a reboot policy.
+    #[must_use]
+    pub fn may_hold_reboot_policy(&self) -> bool {
+        self.0.iter().any(|fault| fault.mentions_reboots)
+    }
+
     /// The error of settings without a source of the desired config, where the daemon needs one from there.
     #[must_use]
     pub fn without_source() -> Self {
         let reason = "names no source of the desired config, and no fragment does any longer: the daemon could not \
             start again; keep `desired` in the table [source]";
         let path = ManagedPath::constant(DAEMON_ENVIRONMENT);
-        Self(vec![Fault { path, place: None, reason: reason.to_owned() }])
+        Self(vec![Fault { path, place: None, reason: reason.to_owned(), mentions_reboots: false }])
     }
 
     /// Add the fragments with names that no path can have, each with its directory.
@@ -328,6 +352,7 @@ impl SettingsError {
             path,
             place: None,
             reason: format!("the name of the file `{name}` is not plain text; rename or remove it"),
+            mentions_reboots: false,
         };
         let unusable: Vec<Fault> = unusable.into_iter().map(fault).collect();
         match parsed {

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::grant::GrantWait;
 use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::foreign_text::harmless_line;
@@ -31,6 +32,9 @@ pub struct DaemonReport {
     pub current: Option<ConfigName>,
     /// Reason for the error or the wait, in one sentence.
     pub reason: Option<String>,
+    /// Subject of the wait in the phase `AwaitingGrant`; null in others.
+    #[serde(default)]
+    pub waits_for: Option<GrantWait>,
     /// Problem class of a failed attempt: the party that can solve it.
     #[schemars(extend("enum" = ["configuration", "transient", "host", "drift", "bug", "interrupted", null]))]
     pub class: Option<String>,
@@ -65,6 +69,7 @@ impl DaemonReport {
             desired: name(lifecycle.desired.as_ref()),
             current: name(lifecycle.current.as_ref()),
             reason: lifecycle.phase.reason().map(|reason| harmless_line(&reason).into_owned()),
+            waits_for: lifecycle.phase.grant_wait().cloned(),
             class: match &lifecycle.phase {
                 DaemonPhase::BackingOff { problem } => Some(problem.class.as_str().to_owned()),
                 _ => None,

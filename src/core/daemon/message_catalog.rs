@@ -23,7 +23,7 @@ const fn explain(about: &'static str, subject: &'static str, text: &'static str)
 }
 
 /// Explanations of the daemon's messages, in the order of [`message_ids::ALL`].
-const PHASES: [MessageExplanation; 19] = [
+const PHASES: [MessageExplanation; 20] = [
     explain(
         "source error",
         "The desired config cannot be read from its source",
@@ -48,6 +48,11 @@ const PHASES: [MessageExplanation; 19] = [
         "Preparing",
         "An update is planned, pulled and staged",
         "Config: @FLAMEHOLDER_DESIRED@. The workload is not disturbed yet, however long the pull takes.",
+    ),
+    explain(
+        "AwaitingGrant",
+        "An update is prepared, and waits for what the reboot policy demands",
+        "The workload is not disturbed meanwhile. The policy is in the tables [reboot], [reboot-lock] and [hooks] of\nflameholder.toml(5). @FLAMEHOLDER_REASON@",
     ),
     explain(
         "Draining",
@@ -114,7 +119,7 @@ const PHASES: [MessageExplanation; 19] = [
 ];
 
 /// Explanations of the events of the history, in the order of [`HistoryEvent::ALL`].
-const EVENTS: [MessageExplanation; 18] = [
+const EVENTS: [MessageExplanation; 19] = [
     explain("applied", "A config was applied", "Config: @FLAMEHOLDER_CONFIG@, without a reboot."),
     explain(
         "deployed",
@@ -125,6 +130,11 @@ const EVENTS: [MessageExplanation; 18] = [
         "staged",
         "An update was staged",
         "Config: @FLAMEHOLDER_CONFIG@. It boots once it is unlocked; `flameholder unstage` discards it.",
+    ),
+    explain(
+        "granted",
+        "The reboot policy granted the disruption of an update",
+        "Config: @FLAMEHOLDER_CONFIG@. The host is drained and rebooted next.",
     ),
     explain(
         "unlocked",

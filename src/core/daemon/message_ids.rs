@@ -8,12 +8,13 @@ pub const SOURCE_ERROR: &str = "2ebbbe5d3b8e40dd8b8e076729972607";
 
 /// All message IDs. The first is for errors of the source; the others are each for the start of a phase, by
 /// its name.
-pub const ALL: [(&str, &str); 19] = [
+pub const ALL: [(&str, &str); 20] = [
     ("source error", SOURCE_ERROR),
     ("Observing", "2b87696992a14b17a2a96683f9c24678"),
     ("Idle", "5683cbd1510441e5993aebc45347cca4"),
     ("Fetching", "e1642e767c1548ddaf4de68196f9d5fa"),
     ("Preparing", "07256bb67be149998c81a0c7b4811638"),
+    ("AwaitingGrant", "b5ec4063ed6648219b4eea957c49cee2"),
     ("Draining", "af80f92cea834c33a6c52aea732b9ce0"),
     ("Applying", "d74bfcfd91434e24994a4a186763d2c7"),
     ("Unlocking", "2df5e8c0c810405a8af1df81248d00f1"),

@@ -2,6 +2,7 @@
 //! status` and to the systemd journal.
 
 pub mod daemon_report;
+pub mod grant;
 pub mod lifecycle;
 pub mod message_catalog;
 pub mod message_ids;

@@ -13,6 +13,8 @@ pub enum HistoryEvent {
     Deployed,
     /// A deployment of the next generation was staged.
     Staged,
+    /// The reboot policy granted the disruption of an update.
+    Granted,
     /// The staged deployment was unlocked: the next reboot boots it.
     Unlocked,
     /// The staged deployment was discarded.
@@ -50,10 +52,11 @@ pub enum HistoryEvent {
 
 impl HistoryEvent {
     /// The kinds of this release, each with its spelling and with the message ID of its journal entries.
-    pub const ALL: [(Self, &'static str, &'static str); 18] = [
+    pub const ALL: [(Self, &'static str, &'static str); 19] = [
         (Self::Applied, "applied", "4e830742ba8a4639ae1283ce3a8f12ce"),
         (Self::Deployed, "deployed", "69eb012f0f8a4e08a311c2d5e3ac836e"),
         (Self::Staged, "staged", "52eb3a081af447d09a0b53056223ed78"),
+        (Self::Granted, "granted", "98a884d3f9e14df5aad5308a9f9ae022"),
         (Self::Unlocked, "unlocked", "f6ad8c8989104a81ba801530921bef34"),
         (Self::Unstaged, "unstaged", "9baf0aec4ace4fab98202bb94597ce35"),
         (Self::Finalized, "finalized", "40485b3e43c1426582e63abb85879d79"),

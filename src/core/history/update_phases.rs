@@ -4,8 +4,9 @@ use super::{HistoryEntry, HistoryEvent, duration};
 use crate::core::values::identifiers::{BootId, GenerationId};
 
 /// Phases with the events that begin and end them, by the names of the daemon's phases.
-const PHASES: [(&str, HistoryEvent, HistoryEvent); 4] = [
-    ("Draining", HistoryEvent::Staged, HistoryEvent::Unlocked),
+const PHASES: [(&str, HistoryEvent, HistoryEvent); 5] = [
+    ("AwaitingGrant", HistoryEvent::Staged, HistoryEvent::Granted),
+    ("Draining", HistoryEvent::Granted, HistoryEvent::Unlocked),
     ("ShuttingDown", HistoryEvent::Unlocked, HistoryEvent::Finalized),
     ("Rebooting", HistoryEvent::Finalized, HistoryEvent::Booted),
     ("CheckingBoot", HistoryEvent::Booted, HistoryEvent::Confirmed),
@@ -29,11 +30,26 @@ pub fn phases(entries: &[HistoryEntry], end: &HistoryEntry) -> Vec<UpdatePhase> 
     let preparing = last(entries, generation, &HistoryEvent::Staged).and_then(|staged| staged.note.seconds);
     let preparing = preparing.map(|seconds| UpdatePhase { name: "Preparing", seconds });
     let others = PHASES.iter().filter_map(|(name, from, to)| {
-        let (from, to) = (last(entries, generation, from)?, last(entries, generation, to)?);
+        let from = last(entries, generation, from)
+            // Without a reboot policy, no grant comes before the drain.
+            .or_else(|| {
+                last(entries, generation, &HistoryEvent::Staged).filter(|_| *from == HistoryEvent::Granted)
+            })?;
+        let to = last(entries, generation, to)?;
         let seconds = u64::try_from(to.time.as_second() - from.time.as_second()).ok()?;
         Some(UpdatePhase { name, seconds })
     });
     preparing.into_iter().chain(others).collect()
+}
+
+/// Return the seconds that the last confirmed update needed from its unlock to its confirmation; `None` if the history has
+/// none.
+#[must_use]
+pub fn last_disruption(entries: &[HistoryEntry]) -> Option<u64> {
+    let index = entries.iter().rposition(|entry| entry.event == HistoryEvent::Confirmed)?;
+    let (end, entries) = (entries.get(index)?, entries.get(..=index)?);
+    let unlocked = last(entries, end.note.generation.as_ref()?, &HistoryEvent::Unlocked)?;
+    u64::try_from(end.time.as_second() - unlocked.time.as_second()).ok()
 }
 
 /// Tell in one line what the last update of the boot `boot` changed and how long it took; `None` if the boot has none.

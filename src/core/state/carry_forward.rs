@@ -5,6 +5,7 @@
 //! ones into it.
 
 pub mod account_merge;
+pub mod rollback;
 
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{CLOUD_CA, KUBECONFIG, KUBELET_CA, MERGED_PULL_SECRET, REGISTRY_CAS};

@@ -12,7 +12,7 @@ pub mod mcd_originals;
 pub mod objects;
 pub(crate) mod own_document;
 pub mod pending;
+pub mod reboot_grant;
 pub mod record;
 pub mod recovery;
-pub mod rollback;
 pub mod service_action;

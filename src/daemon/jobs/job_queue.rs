@@ -19,6 +19,7 @@ pub(in crate::daemon) enum JobKind {
     Lifecycle,
     Trust,
     Pins,
+    Grant,
 }
 
 /// Job and the documents that it needs.

@@ -44,7 +44,7 @@ use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::update::{running_host, sysroot};
-use crate::transaction::{SysrootOpener, TransactionError, handover, history};
+use crate::transaction::{SysrootOpener, TransactionError, grant, handover, history};
 
 /// Paths that a message names.
 pub(super) const NAMED: usize = 5;
@@ -57,6 +57,12 @@ pub(in crate::daemon) enum WorkJob {
         desired: ConfigRef,
         /// Drifted paths that are not repaired now.
         held_back: BTreeSet<ManagedPath>,
+    },
+    /// Request the grant to disrupt the host.
+    RequestGrant(ConfigRef),
+    /// End a grant: run the hooks if its update is confirmed, and release its slot.
+    EndGrant {
+        is_confirmed: bool,
     },
     Apply(ConfigRef),
     Unlock(ConfigRef),
@@ -155,7 +161,19 @@ impl WorkPorts<'_> {
                 Ok(DaemonEvent::Observed(observed))
             }
             WorkJob::Prepare { desired, held_back } => {
-                self.prepare(&host, desired, held_back, delivery, &mut findings).map(DaemonEvent::Prepared)
+                let remaining = self.prepare(&host, desired, held_back, delivery, &mut findings)?;
+                Ok(if grant::is_demanded(&host) {
+                    DaemonEvent::PreparedUnderPolicy(remaining)
+                } else {
+                    DaemonEvent::Prepared(remaining)
+                })
+            }
+            WorkJob::RequestGrant(target) => Ok(match grant::request(&host, target)? {
+                None => DaemonEvent::Granted,
+                Some(delay) => DaemonEvent::GrantDelayed(delay),
+            }),
+            WorkJob::EndGrant { is_confirmed } => {
+                grant::end(&host, *is_confirmed).map(|()| DaemonEvent::GrantEnded)
             }
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),

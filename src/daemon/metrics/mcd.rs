@@ -89,7 +89,7 @@ impl McdMetrics {
         }
         if result.findings.is_os_failure {
             self.os_errors.inc();
-        } else if matches!(result.event, DaemonEvent::Prepared(_)) {
+        } else if matches!(result.event, DaemonEvent::Prepared(_) | DaemonEvent::PreparedUnderPolicy(_)) {
             self.os_errors.set(0);
         }
     }

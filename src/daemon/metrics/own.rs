@@ -141,6 +141,7 @@ impl OwnMetrics {
             (
                 DaemonPhase::Fetching { .. }
                 | DaemonPhase::Preparing { .. }
+                | DaemonPhase::AwaitingGrant { .. }
                 | DaemonPhase::Applying { .. }
                 | DaemonPhase::Unlocking { .. }
                 | DaemonPhase::Rebooting { .. },

@@ -3,11 +3,16 @@
 //! After a soft reboot the kernel's command line is that of the deployment before, so it names neither the booted
 //! deployment nor its generation.
 
+mod boot_entries;
+mod booted_metadata;
+
 use std::fs::Metadata;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+
+use booted_metadata::DirectoryIdentity;
 
 use crate::core::state::booted_state::{BootChoice, BootObservation};
 use crate::core::state::pending::PendingGeneration;
@@ -18,8 +23,6 @@ use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::kernel_arguments::argument_skew::ArgumentSkew;
 use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::host::Root;
-use crate::host::facts::booted_metadata::DirectoryIdentity;
-use crate::host::facts::{boot_entries, booted_metadata};
 use crate::host::fs::error::{FileOperation, HostError};
 
 const COMMAND_LINE: &str = "/proc/cmdline";

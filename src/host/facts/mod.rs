@@ -3,9 +3,8 @@
 pub mod accounts;
 pub(crate) mod awaited_mounts;
 pub mod boot;
-mod boot_entries;
 pub mod booted;
-mod booted_metadata;
+pub mod fleet_identity;
 pub mod fragments;
 pub mod healthz;
 pub mod image_agent;
@@ -13,5 +12,6 @@ pub mod interfaces;
 pub mod os_release;
 pub mod processes;
 pub mod soft_reboots;
+pub mod time_zone;
 pub mod tree_facts;
 pub mod unit_texts;

@@ -14,9 +14,6 @@ use crate::host::systemd::pid1::{MANAGER, PROPERTIES};
 use crate::host::systemd::private_socket::{ANSWER, PeerError, PrivateSocket, SocketReply};
 
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
-/// Unit that runs the boot check. Its stop stops the program too, and not before itself: a program that the shutdown of the
-/// host cuts short says nothing about the host.
-const CONFIRM_BOOT: &str = "flameholder-confirm-boot.service";
 /// Time between SIGTERM and SIGKILL of a program whose deadline has passed.
 const STOP: Duration = Duration::from_secs(5);
 /// `CLD_EXITED` of waitid(2): the value of `ExecMainCode` for a process that exited.
@@ -30,8 +27,15 @@ static STARTED: AtomicU32 = AtomicU32::new(0);
 /// Program to run as a service.
 #[derive(Debug)]
 pub(crate) struct TransientService<'a> {
+    /// Begin of the unit's name.
+    pub(crate) prefix: &'a str,
     /// Description of the unit.
     pub(crate) description: String,
+    /// Unit that runs it. Its stop stops the program too, and not before itself: a program that the shutdown of the host
+    /// cuts short says nothing about the host.
+    pub(crate) owner: &'a str,
+    /// Environment variables, `NAME=VALUE`.
+    pub(crate) environment: &'a [String],
     pub(crate) program: &'a Path,
     /// Time until the program is stopped.
     pub(crate) deadline: Duration,
@@ -54,7 +58,7 @@ impl TransientService<'_> {
         let mut systemd = PrivateSocket::connect(socket, ANSWER)?;
         // The program before this one may still be loaded, and one of an earlier process, which was killed, may still run.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let unit = format!("flameholder-check-{}-{number}.service", std::process::id());
+        let unit = format!("{}-{}-{number}.service", self.prefix, std::process::id());
         let no_other_units: [(&str, Vec<(&str, Value<'_>)>); 0] = [];
         let start = (unit.as_str(), "fail", self.properties(&output), no_other_units.as_slice());
         let job: OwnedObjectPath =
@@ -84,8 +88,9 @@ impl TransientService<'_> {
             ("Type", Value::from("oneshot")),
             ("ExecStart", Value::from(vec![command])),
             ("DefaultDependencies", Value::from(false)),
-            ("PartOf", Value::from(vec![CONFIRM_BOOT])),
-            ("Before", Value::from(vec![CONFIRM_BOOT])),
+            ("PartOf", Value::from(vec![self.owner])),
+            ("Before", Value::from(vec![self.owner])),
+            ("Environment", Value::from(self.environment.to_vec())),
             ("TimeoutStartUSec", Value::from(in_microseconds(self.deadline))),
             ("TimeoutStopUSec", Value::from(in_microseconds(STOP))),
             ("StandardOutputFileDescriptor", descriptor()),

@@ -4,6 +4,7 @@ mod condition;
 mod deployment_item;
 mod host_items;
 mod pending_item;
+mod reboot_policy_item;
 mod transaction_item;
 
 pub use condition::{ConditionItem, ConditionOutcome};
@@ -11,6 +12,7 @@ pub use deployment_item::{DeploymentItem, GenerationItem, mark_rollback};
 pub use host_items::{AgentItem, ArgumentsItem, OriginItem, SpaceItem, UnreadableDocument};
 use jiff::Timestamp;
 pub use pending_item::{PendingItem, PendingState};
+pub use reboot_policy_item::{GrantItem, RebootPolicyItem, WindowItem};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use transaction_item::{JournalState, TransactionItem};
@@ -59,6 +61,8 @@ pub struct StatusDocument {
     pub boot_check: Option<HealthReport>,
     /// Seconds until the boot check of an unconfirmed generation times out; null without one, and after that.
     pub boot_check_seconds_left: Option<u64>,
+    /// Reboot policy of the running host; null without one.
+    pub reboot_policy: Option<RebootPolicyItem>,
     /// Last report of the daemon in this boot; kept after the daemon ends.
     pub daemon: Option<DaemonReport>,
     /// True while the daemon runs.
@@ -94,6 +98,7 @@ impl StatusDocument {
             kernel_arguments_after_reboot: None,
             boot_check: None,
             boot_check_seconds_left: None,
+            reboot_policy: None,
             daemon: None,
             daemon_running: false,
             drift: None,

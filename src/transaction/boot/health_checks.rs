@@ -9,7 +9,7 @@ use crate::core::state::pending::PendingGeneration;
 use crate::core::values::causes::first_of;
 use crate::core::values::foreign_text::harmless;
 use crate::host::facts::{healthz, interfaces};
-use crate::host::programs::HookProgram;
+use crate::host::programs::{HookProgram, ProgramPurpose};
 use crate::host::systemd::system_status;
 use crate::host::systemd::system_status::{KUBELET, SystemStatus};
 use crate::host::{RunningHost, programs};
@@ -101,7 +101,7 @@ pub(crate) fn full_checks(
         .into_iter()
         .map(|program| {
             let check = format!("check {}", program.name);
-            match program.run(systemd.as_deref(), policy.check_timeout) {
+            match program.run(systemd.as_deref(), policy.check_timeout, &ProgramPurpose::health_check()) {
                 Ok(()) => CheckResult::passed(&check, "passed"),
                 Err(error) => CheckResult {
                     output: harmless(error.output()).into_owned(),

@@ -7,6 +7,7 @@
 
 pub mod adopt;
 pub mod installation;
+pub mod other_agents;
 pub mod release;
 
 use std::io;

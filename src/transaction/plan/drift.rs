@@ -123,7 +123,13 @@ impl DriftReport {
     pub(crate) fn add(&mut self, root: &Root, drift: Drift) {
         let policy = self.policies.of(&drift.path);
         let is_unprivileged = root.is_changed_by_users(&drift.path);
-        self.findings.push(DriftFinding { drift, policy, obstacle: None, is_unprivileged });
+        self.findings.push(DriftFinding {
+            drift,
+            policy,
+            obstacle: None,
+            documents: Vec::new(),
+            is_unprivileged,
+        });
     }
 }
 
@@ -172,6 +178,9 @@ pub(crate) fn find_drift(
     };
     for drift in drift {
         verified.add(root, drift);
+    }
+    for found in &mut verified.findings {
+        found.documents = configuration.host.documents_of(&found.drift.path).to_vec();
     }
     Ok(verified)
 }

@@ -15,6 +15,7 @@ use flameholder::core::state::pending::unconfirmed_mark::{self, UnconfirmedMark}
 use flameholder::core::state::pending::{
     self, FailureKind, PendingEntry, PendingGeneration, StagedGeneration, UpdateFailure,
 };
+use flameholder::core::state::reboot_grant::{self, LockSlot, RebootGrant};
 use flameholder::core::state::record::{self, DeploymentRecord, GenerationRecord};
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::deployment::DeploymentId;
@@ -32,6 +33,7 @@ const BOOTED_IN: &str = "66666666-7777-4888-9999-aaaaaaaaaaaa";
 
 pub(super) fn samples() -> Vec<DocumentSample> {
     let (record, manifest, active, blocked) = (record(), manifest(), active(), blocked());
+    let grant = grant();
     let (pin, mark) = (pin(), mark());
     let digest = ContentDigest::of(&manifest.render());
     let parse_manifest = move |bytes: &[u8]| Manifest::parse(digest, bytes);
@@ -40,6 +42,7 @@ pub(super) fn samples() -> Vec<DocumentSample> {
         DocumentSample::new("manifest", manifest.render(), &manifest, parse_manifest),
         DocumentSample::new("active", active.render(), &active, ActiveManifest::parse),
         DocumentSample::new("blocked", blocked.render(), &blocked, BlockedTarget::parse),
+        DocumentSample::new("reboot-grant", grant.render(), &grant, RebootGrant::parse),
         DocumentSample::new("pinned", pin.render(), &pin, |bytes| {
             RollbackPin::parse(bytes).ok_or("unreadable")
         }),
@@ -155,6 +158,24 @@ fn blocked() -> BlockedTarget {
         generation: Some(generation()),
         reason: "boot check did not pass within 600 seconds: 10-app".to_owned(),
         attempts: 2,
+    }
+}
+
+fn grant() -> RebootGrant {
+    let lock = ("https://lock.example.com", "workers", "a1b2");
+    RebootGrant {
+        schema: reboot_grant::SCHEMA,
+        config: "rendered-worker-2".into(),
+        layered_image: Some(format!("registry/os@{}", digest("layered"))),
+        config_hash: Some(digest("config").to_string().into()),
+        since: "2026-11-28T20:00:00Z".parse().expect("a constant time is one"),
+        slot: Some(LockSlot {
+            server: lock.0.to_owned(),
+            group: lock.1.to_owned(),
+            id: lock.2.to_owned(),
+            granted: true,
+        }),
+        granted_in: Some(STAGED_IN.into()),
     }
 }
 

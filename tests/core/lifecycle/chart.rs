@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use flameholder::core::daemon::grant::{GrantDelay, GrantWait};
 use flameholder::core::daemon::lifecycle::{
     AfterDrain, BootCheckState, DaemonEvent, DaemonPhase, HostObservation, Lifecycle, ProblemClass,
     TrustFailure,
@@ -19,15 +20,29 @@ const CHART: &str = "docs/development/lifecycle.svg";
 const BEGIN: &str = "<!-- drawn from src/core/daemon/lifecycle by tests/core/lifecycle; FLAMEHOLDER_BLESS=1 draws it again -->\n";
 const END: &str = "<!-- end of what is drawn -->\n";
 
+pub(crate) fn delay() -> GrantDelay {
+    let waits_for = GrantWait::Slot { lock: "the lock".into(), reason: "all slots are held".into() };
+    GrantDelay { waits_for, retry_after: std::time::Duration::from_secs(60) }
+}
+
 pub(crate) fn all_phases() -> Vec<DaemonPhase> {
     let target = desired("b");
     let draining =
         |then, is_late| DaemonPhase::Draining { target: target.clone(), next: then, is_overdue: is_late };
+    let awaiting = |wait: Option<GrantDelay>, is_requested| DaemonPhase::AwaitingGrant {
+        target: target.clone(),
+        next: AfterDrain::Unlock,
+        wait,
+        is_requested,
+    };
     vec![
         DaemonPhase::Observing,
         DaemonPhase::Idle,
         DaemonPhase::Fetching { target: target.clone() },
         DaemonPhase::Preparing { target: target.clone() },
+        awaiting(None, true),
+        awaiting(Some(delay()), false),
+        awaiting(Some(delay()), true),
         draining(AfterDrain::Apply, false),
         draining(AfterDrain::Unlock, false),
         draining(AfterDrain::Unlock, true),
@@ -68,6 +83,13 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: false })),
         DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: true })),
         DaemonEvent::Prepared(RemainingWork::Reboot(())),
+        DaemonEvent::PreparedUnderPolicy(RemainingWork::Nothing),
+        DaemonEvent::PreparedUnderPolicy(RemainingWork::Live(LiveDisruption { drain: false })),
+        DaemonEvent::PreparedUnderPolicy(RemainingWork::Live(LiveDisruption { drain: true })),
+        DaemonEvent::PreparedUnderPolicy(RemainingWork::Reboot(())),
+        DaemonEvent::GrantDelayed(delay()),
+        DaemonEvent::Granted,
+        DaemonEvent::GrantEnded,
         DaemonEvent::Drained,
         DaemonEvent::Applied,
         DaemonEvent::Inhibited { by: "a backup".into() },
@@ -102,10 +124,16 @@ fn word(event: &DaemonEvent) -> &'static str {
         }
         DaemonEvent::Observed(_) => "unconfirmed",
         DaemonEvent::Fetched => "fetched",
-        DaemonEvent::Prepared(RemainingWork::Nothing) => "nothing to do",
-        DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: false })) => "live",
+        DaemonEvent::Prepared(RemainingWork::Nothing)
+        | DaemonEvent::PreparedUnderPolicy(RemainingWork::Nothing) => "nothing to do",
+        DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: false }))
+        | DaemonEvent::PreparedUnderPolicy(RemainingWork::Live(LiveDisruption { drain: false })) => "live",
         DaemonEvent::Prepared(RemainingWork::Live(LiveDisruption { drain: true })) => "live, drained",
         DaemonEvent::Prepared(RemainingWork::Reboot(())) => "staged",
+        DaemonEvent::PreparedUnderPolicy(_) => "reboot policy",
+        DaemonEvent::GrantDelayed(_) => "not granted yet",
+        DaemonEvent::Granted => "granted",
+        DaemonEvent::GrantEnded => "grant ended",
         DaemonEvent::Drained => "drained",
         DaemonEvent::Applied => "applied",
         DaemonEvent::Inhibited { .. } => "inhibited",

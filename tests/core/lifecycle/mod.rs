@@ -2,12 +2,12 @@
 
 mod chart;
 
-use chart::{all_events, all_phases};
+use chart::{all_events, all_phases, delay};
 use flameholder::core::daemon::lifecycle::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent,
     DaemonPhase, DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
-use flameholder::core::plan::remaining_work::RemainingWork;
+use flameholder::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use flameholder::core::values::backoff::RetryClass;
 
 pub(crate) fn desired(config: &str) -> ConfigRef {
@@ -87,6 +87,32 @@ fn update_with_a_reboot_ends_in_done() {
         ["Observing", "Observing", "CheckingBoot", "Observing", "Verifying", "Uncordoning", "Done"]
     );
     assert_eq!(end.current, Some(desired("b")));
+}
+
+#[test]
+fn policy_grants_a_disruption_before_the_drain_and_repeats_its_request_meanwhile() {
+    let prepared = || DaemonEvent::PreparedUnderPolicy(RemainingWork::Reboot(()));
+    let events = [
+        prepared(),
+        DaemonEvent::GrantDelayed(delay()),
+        DaemonEvent::TimerExpired,
+        DaemonEvent::GrantDelayed(delay()),
+        DaemonEvent::TimerExpired,
+        DaemonEvent::Granted,
+        DaemonEvent::Drained,
+    ];
+    let preparing = at(DaemonPhase::Preparing { target: desired("b") });
+    let (_, phases) = history(preparing.clone(), events);
+    let waits = ["AwaitingGrant"; 5];
+    assert_eq!(phases, [&["Preparing"][..], &waits, &["Draining", "Unlocking"]].concat());
+    let (waiting, _) = history(preparing.clone(), [prepared(), DaemonEvent::GrantDelayed(delay())]);
+    assert!(waiting.phase.reason().unwrap().contains("all slots are held"));
+    let (again, commands) = waiting.clone().step(DaemonEvent::TimerExpired);
+    assert_eq!(commands, [DaemonCommand::RequestGrant(desired("b"))]);
+    assert!(again.is_same_wait(&waiting) && !waiting.is_same_wait(&preparing));
+    let live = LiveDisruption { drain: false };
+    let (_, phases) = history(preparing, [DaemonEvent::PreparedUnderPolicy(RemainingWork::Live(live))]);
+    assert_eq!(phases, ["Preparing", "Applying"], "nothing is disrupted");
 }
 
 #[test]

@@ -7,6 +7,7 @@ use flameholder::core::state::journal::Journal;
 use flameholder::core::state::log_line;
 use flameholder::core::state::objects::ActiveManifest;
 use flameholder::core::state::pending::PendingGeneration;
+use flameholder::core::state::reboot_grant::RebootGrant;
 use flameholder::core::state::record::GenerationRecord;
 use flameholder::os::protocol::{WorkerGreeting, WorkerReply, WorkerRequest};
 use serde::Serialize;
@@ -49,6 +50,9 @@ pub(crate) fn state_documents(input: &[u8]) {
     }
     if let Ok(blocked) = BlockedTarget::parse(input) {
         assert_eq!(BlockedTarget::parse(&blocked.render()).ok(), Some(blocked));
+    }
+    if let Ok(grant) = RebootGrant::parse(input) {
+        assert_eq!(RebootGrant::parse(&grant.render()).ok(), Some(grant));
     }
     if let Ok(active) = ActiveManifest::parse(input) {
         assert_eq!(ActiveManifest::parse(&active.render()).ok(), Some(active));

@@ -76,6 +76,11 @@ impl Agent {
         })
     }
 
+    /// Wait for a line of output with this text, and return the line.
+    pub fn wait_for_text(&mut self, text: &str) -> String {
+        self.lines.wait_for(&format!("has `{text}`"), |line| line.contains(text))
+    }
+
     /// Wait for a phase that is not in `phases`, and return it.
     pub fn wait_for_phase_not_in(&mut self, phases: &[String]) -> String {
         loop {

@@ -12,8 +12,11 @@ use crate::page::{begin, file, heading, item, paragraph, see_also, verbatim};
 const NAME: &str = "flameholder.toml";
 const SECTION: &str = "5";
 /// Documents with examples of settings, and the headings that these get here.
-const SOURCES: [(&str, &str); 2] =
-    [("docs/usage/configuration.md", "SETTINGS"), ("docs/usage/health-checks.md", "BOOT CHECK")];
+const SOURCES: [(&str, &str); 3] = [
+    ("docs/usage/configuration.md", "SETTINGS"),
+    ("docs/usage/health-checks.md", "BOOT CHECK"),
+    ("docs/usage/reboot-policy.md", "REBOOT POLICY"),
+];
 
 pub(crate) fn page(repository: &Path) -> Result<GeneratedFile> {
     let mut page = begin(NAME, SECTION, "settings of the flameholder agent");

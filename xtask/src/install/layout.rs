@@ -25,9 +25,14 @@ pub(super) enum InstalledContent {
     Compressed(PathBuf),
 }
 
-/// Directories that are there although no file of ours is in them, relative to the prefix: settings and check programs of
-/// an OS image go there.
-pub(super) const DIRECTORIES: [&str; 2] = ["lib/flameholder/config.d", "lib/flameholder/health.d"];
+/// Directories that are there although no file of ours is in them, relative to the prefix: settings, check programs
+/// and hooks of an OS image go there.
+pub(super) const DIRECTORIES: [&str; 4] = [
+    "lib/flameholder/config.d",
+    "lib/flameholder/health.d",
+    "lib/flameholder/before-drain.d",
+    "lib/flameholder/after-confirmation.d",
+];
 
 /// Executables of the release build, and their destinations.
 const EXECUTABLES: [(&str, &str); 2] =

@@ -4,7 +4,7 @@ use crate::cli::inspect::plan::plan_changes::{attributes, unit_state};
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::words::counted;
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed_files::unit_path;
+use crate::core::config::managed_files::is_of_unit;
 use crate::core::plan::steps::disk_effect::DiskEffect;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::values::names::ManagedPath;
@@ -145,18 +145,9 @@ fn entry(config: &HostConfig, path: &ManagedPath) -> Option<String> {
 
 /// Name the document that a path comes from, and those that list it as well and lose.
 fn documents(config: &HostConfig, path: &ManagedPath) -> String {
-    let unit =
-        config.units.keys().find(|name| is_of_unit(name, path)).map(|name| unit_path(name).to_string());
-    let names = config.documents.get(path.as_str()).or_else(|| config.documents.get(&unit?));
-    match names.map(Vec::as_slice) {
-        None | Some([]) => String::new(),
-        Some([only]) => format!(", from {only}"),
-        Some([others @ .., last]) => format!(", from {last}, over {}", others.join(" and ")),
+    match config.documents_of(path) {
+        [] => String::new(),
+        [only] => format!(", from {only}"),
+        [others @ .., last] => format!(", from {last}, over {}", others.join(" and ")),
     }
-}
-
-/// Return true if `path` is the file of the unit, or one of its drop-ins.
-fn is_of_unit(name: &str, path: &ManagedPath) -> bool {
-    let file = unit_path(name);
-    path == &file || path.parent().is_some_and(|parent| parent.as_str() == format!("{file}.d"))
 }

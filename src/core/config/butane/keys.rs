@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::version::{ButaneVariant, ButaneVersion};
+use crate::core::values::nearest_name::nearest;
 
 /// Keys by their paths, without the indices of lists.
 const KEYS: &[&str] = &[
@@ -85,7 +86,7 @@ pub(super) fn is_passed_on(path: &str) -> bool {
 }
 
 /// Return the reason why a config of this version must not have the key.
-pub(super) fn problem_of(path: &str, version: ButaneVersion) -> Option<&'static str> {
+pub(super) fn problem_of(path: &str, version: ButaneVersion) -> Option<String> {
     let is_one_of = |above: &[&str], keys: &[&str]| {
         above.iter().any(|above| path.strip_prefix(above).is_some_and(|key| keys.contains(&key)))
     };
@@ -100,14 +101,35 @@ pub(super) fn problem_of(path: &str, version: ButaneVersion) -> Option<&'static 
         ButaneVariant::OpenShift => path == "kernel_arguments",
     };
     if !is_known {
-        Some("unknown key; the version does not define it")
-    } else if is_of_other_variant {
-        Some("unknown key; another variant defines it")
-    } else if !version.defines(path) {
-        Some("unknown key; a later version of the variant defines it")
-    } else {
-        None
+        return Some(match nearest_key(path) {
+            Some(key) => format!("unknown key; did you mean `{key}`?"),
+            None => "unknown key; the version does not define it".to_owned(),
+        });
     }
+    let reason = if is_of_other_variant {
+        "unknown key; another variant defines it"
+    } else if version.defines(path) {
+        return None;
+    } else {
+        "unknown key; a later version of the variant defines it"
+    };
+    Some(reason.to_owned())
+}
+
+/// Return the key of the same section that was probably meant.
+fn nearest_key(path: &str) -> Option<&'static str> {
+    let (section, name) = path.rsplit_once('.').map_or(("", path), |(above, name)| (above, name));
+    let below = |known: &'static str| match section {
+        "" => Some(known),
+        section => known.strip_prefix(section)?.strip_prefix('.'),
+    };
+    let keys = KEYS.iter().chain(&AT_FIRST_BOOT).filter_map(|key| below(key));
+    let of_kind = |sections: &[&str], keys: &'static [&'static str]| {
+        let is_one = sections.iter().any(|known| known.trim_end_matches('.') == section);
+        keys.iter().copied().filter(move |_| is_one)
+    };
+    let keys = keys.chain(of_kind(&NODES, &OF_NODES)).chain(of_kind(&RESOURCES, &OF_RESOURCES));
+    nearest(name, keys.filter(|key| !key.contains('.')))
 }
 
 /// Spell the keys as Ignition does.

@@ -1,9 +1,9 @@
-//! Files that a config may write for the agent: settings, which must be valid together, and health checks,
+//! Files that a config may write for the agent: settings, which must be valid together, and health checks and hooks,
 //! which must be able to run.
 
 use super::{ConfigItem, ProtectedEntry};
 use crate::core::config::host_config::{FileSpec, HostConfig, OwnerRef};
-use crate::core::config::settings::boot_check::CHECK_DIRECTORIES;
+use crate::core::config::settings::hooks::PROGRAM_DIRECTORIES;
 use crate::core::config::settings::{FragmentFile, Settings, is_fragment};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
@@ -12,7 +12,7 @@ use crate::core::values::refusal::Refusal;
 /// First bytes of programs: scripts and executables.
 const PROGRAMS: [&[u8]; 2] = [b"#!", b"\x7fELF"];
 
-/// Find settings and health checks of `config` that the agent could not use.
+/// Find settings and programs of `config` that the agent could not use.
 pub(super) fn invalid(config: &HostConfig) -> Vec<ProtectedEntry> {
     let fragments: Vec<_> = config.files.iter().filter(|(path, _)| is_fragment(path)).collect();
     let mut found = Vec::new();
@@ -32,9 +32,9 @@ pub(super) fn invalid(config: &HostConfig) -> Vec<ProtectedEntry> {
             }
         }
     }
-    let checks = config.files.iter().filter(|(path, _)| is_check(path));
-    let unusable = checks.filter_map(|(path, file)| {
-        unusable_check(path, file).map(|(part, reason)| entry(path, file, part, reason))
+    let programs = config.files.iter().filter(|(path, _)| is_program(path));
+    let unusable = programs.filter_map(|(path, file)| {
+        unusable_program(path, file).map(|(part, reason)| entry(path, file, part, reason))
     });
     found.extend(unusable);
     found
@@ -45,9 +45,9 @@ fn entry(path: &ManagedPath, file: &FileSpec, part: &str, reason: String) -> Pro
     ProtectedEntry { item: ConfigItem::Storage(path.clone()), refusal }
 }
 
-/// Return true if `path` lies directly in a directory of health checks and is not hidden.
-fn is_check(path: &ManagedPath) -> bool {
-    let is_listed = path.parent().is_some_and(|parent| CHECK_DIRECTORIES.contains(&parent.as_str()));
+/// Return true if `path` lies directly in a directory of health checks or hooks and is not hidden.
+fn is_program(path: &ManagedPath) -> bool {
+    let is_listed = path.parent().is_some_and(|parent| PROGRAM_DIRECTORIES.contains(&parent.as_str()));
     is_listed && !path.file_name().starts_with('.')
 }
 
@@ -64,13 +64,12 @@ fn unreadable(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, Stri
     })
 }
 
-/// Return the reason for which the boot check would not run the program in `file`, or would count it as
-/// failed.
-fn unusable_check(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, String)> {
+/// Return the reason for which the agent would not run the program in `file`, or would count it as failed.
+fn unusable_program(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, String)> {
     let is_executable = file.mode & 0o111 != 0;
     if !is_executable && PROGRAMS.iter().any(|start| file.contents.starts_with(start)) {
         let reason = format!(
-            "the boot check would not run {path}, whose mode {:04o} is not executable; set it to 0755 \
+            "the agent would not run {path}, whose mode {:04o} is not executable; set it to 0755 \
              (493 in JSON)",
             file.mode
         );
@@ -79,7 +78,7 @@ fn unusable_check(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, 
     let root = [OwnerRef::Id(0), OwnerRef::Name("root".to_owned())];
     if is_executable && (file.mode & 0o022 != 0 || !root.contains(&file.owner.user)) {
         let reason = format!(
-            "the boot check would not run {path}, which users other than root can write; set the mode to \
+            "the agent would not run {path}, which users other than root can write; set the mode to \
              0755 (493 in JSON) and the owner to root"
         );
         let part = if file.mode & 0o022 != 0 { "mode" } else { "user" };

@@ -4,7 +4,7 @@ use super::{StorageKind, units};
 use crate::core::config::decode::STAGING_NAME;
 use crate::core::config::host_config::FORCE_FILE;
 use crate::core::config::settings::FRAGMENT_DIRECTORIES;
-use crate::core::config::settings::boot_check::CHECK_DIRECTORIES;
+use crate::core::config::settings::hooks::PROGRAM_DIRECTORIES;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{
     COMPLETED, CONTENT, CURRENT_CONFIG, CURRENT_IMAGE, ENCAPSULATED, EXTENSIONS_REPOSITORY, SHADOW,
@@ -106,12 +106,12 @@ pub(super) fn refusal(path: &ManagedPath, kind: StorageKind<'_>) -> Option<Strin
         .or_else(|| above_own(path, &resolved, kind))
 }
 
-/// Refuse all of `/etc/flameholder` but settings, health checks and the directories that hold them.
+/// Refuse all of `/etc/flameholder` but settings, health checks, hooks and the directories that hold them.
 fn own_directory(path: &ManagedPath, resolved: &ManagedPath, kind: StorageKind<'_>) -> Option<String> {
     if !resolved.is_within(OWN_DIRECTORY) {
         return None;
     }
-    let open = [FRAGMENT_DIRECTORIES.as_slice(), &CHECK_DIRECTORIES].concat();
+    let open = [FRAGMENT_DIRECTORIES.as_slice(), &PROGRAM_DIRECTORIES].concat();
     let is_top = resolved.as_str() == OWN_DIRECTORY || open.contains(&resolved.as_str());
     if is_top && kind == StorageKind::Directory || !is_top && open.iter().any(|top| resolved.is_within(top)) {
         return None;
@@ -120,8 +120,8 @@ fn own_directory(path: &ManagedPath, resolved: &ManagedPath, kind: StorageKind<'
         return Some(must_be_directory(path, OWN_DIRECTORY));
     }
     Some(format!(
-        "{path} belongs to the agent: a config can list files below {OWN_DIRECTORY}/config.d and \
-         {OWN_DIRECTORY}/health.d only; remove the entry"
+        "{path} belongs to the agent: a config can list files below its directories config.d, health.d, \
+         before-drain.d and after-confirmation.d only; remove the entry"
     ))
 }
 

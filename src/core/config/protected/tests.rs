@@ -138,6 +138,8 @@ fn path_beside_a_protected_one_is_accepted() {
         "/bootstrap",
         "/etc/flameholder/config.d/10-x.txt",
         "/etc/flameholder/health.d/10-x",
+        "/etc/flameholder/before-drain.d/10-x",
+        "/etc/flameholder/after-confirmation.d/10-x",
         "/etc/machine-config-daemon/no-reboot/x",
         "/etc/yum.repos.d/x.repo",
         "/usr/local/bin/flameholder-site",

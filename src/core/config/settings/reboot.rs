@@ -1,8 +1,11 @@
 //! Settings of requested reboots: `[reboot]` in a fragment.
 
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use serde::Deserialize;
+
+use super::reboot_window::{RebootWindow, RebootWindows};
 
 /// The choice what the daemon does with inhibitor locks that still block its reboot after the wait for them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -16,13 +19,24 @@ pub enum InhibitorChoice {
 }
 
 /// The reboots that the daemon and `apply` request; absent settings have their defaults.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RebootSettings {
     pub inhibitors: InhibitorChoice,
+    pub windows: RebootWindows,
     inhibitor_timeout: Option<Duration>,
+    retry_interval: Option<Duration>,
 }
 
 impl RebootSettings {
+    /// Mean time between two requests for a grant, unless a fragment sets another.
+    const RETRY_INTERVAL: Duration = Duration::from_secs(60);
+
+    /// Mean time between two requests for a grant.
+    #[must_use]
+    pub fn retry_interval(&self) -> Duration {
+        self.retry_interval.unwrap_or(Self::RETRY_INTERVAL)
+    }
+
     /// Longest wait for inhibitor locks, unless a fragment sets another.
     const INHIBITOR_TIMEOUT: Duration = Duration::from_secs(600);
 
@@ -51,6 +65,10 @@ impl RebootSettings {
 pub(crate) struct RebootFragment {
     inhibitors: Option<InhibitorChoice>,
     inhibitor_timeout: Option<u32>,
+    retry_interval: Option<NonZeroU32>,
+    time_zone: Option<String>,
+    /// All windows: those of earlier fragments do not count any more.
+    window: Option<Vec<RebootWindow>>,
 }
 
 impl RebootFragment {
@@ -58,6 +76,12 @@ impl RebootFragment {
         settings.inhibitors = self.inhibitors.unwrap_or(settings.inhibitors);
         let timeout = self.inhibitor_timeout.map(|seconds| Duration::from_secs(seconds.into()));
         settings.inhibitor_timeout = timeout.or(settings.inhibitor_timeout);
+        let interval = self.retry_interval.map(|seconds| Duration::from_secs(seconds.get().into()));
+        settings.retry_interval = interval.or(settings.retry_interval);
+        settings.windows.time_zone = self.time_zone.or(settings.windows.time_zone.take());
+        if let Some(windows) = self.window {
+            settings.windows.list = windows;
+        }
     }
 }
 

@@ -28,7 +28,7 @@ pub enum UrlError {
     #[error("expected a URL such as https://HOST:22623/config/worker")]
     Malformed,
     #[error(
-        "only https:// is supported: the config decides over the whole host, and http:// is not protected"
+        "only https:// is supported: the answer decides over the whole host, and http:// is not protected"
     )]
     Unprotected,
     #[error(
@@ -82,6 +82,14 @@ impl ServerUrl {
             return format!("https://{}{location}", self.authority).parse();
         }
         location.parse()
+    }
+
+    /// Return the address of a `path` below this one.
+    #[must_use]
+    pub fn below(&self, path: &str) -> Self {
+        let parent = self.path.trim_end_matches('/');
+        let path = format!("{parent}/{path}");
+        Self { text: format!("https://{}{path}", self.authority), path, ..self.clone() }
     }
 
     /// Return true if both addresses are of one server.
@@ -202,6 +210,14 @@ mod tests {
         assert!(at("https://HOST:22623/x").unwrap().is_same_server(&from));
         for other in ["https://host/x", "https://other:22623/x"] {
             assert!(!at(other).unwrap().is_same_server(&from), "{other}");
+        }
+        for (base, expected) in [
+            ("https://host:8443", "https://host:8443/v1/x"),
+            ("https://host/", "https://host/v1/x"),
+            ("https://host/lock/", "https://host/lock/v1/x"),
+        ] {
+            let below = url(base).below("v1/x");
+            assert_eq!((below.to_string().as_str(), below), (expected, url(expected)));
         }
         assert_eq!(at("http://host:22623/x"), Err(UrlError::Unprotected));
         assert_eq!(at("//other/x"), Err(UrlError::Malformed));

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::{BlockedConfig, ConfigRef, DaemonProblem, TrustFailure};
+use crate::core::daemon::grant::GrantDelay;
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::trust::document::TrustVersion;
@@ -18,8 +19,16 @@ pub enum DaemonEvent {
     Observed(HostObservation),
     /// The desired config was fetched.
     Fetched,
-    /// Planning and staging are done.
+    /// Planning and staging are done, and no reboot policy has to grant the rest.
     Prepared(RemainingWork),
+    /// Planning and staging are done; the reboot policy has to grant a disruption.
+    PreparedUnderPolicy(RemainingWork),
+    /// The reboot policy grants the disruption.
+    Granted,
+    /// The reboot policy does not grant the disruption yet.
+    GrantDelayed(GrantDelay),
+    /// The grant of an update has ended, and its slot is released.
+    GrantEnded,
     /// The node is drained.
     Drained,
     /// The live update is applied.

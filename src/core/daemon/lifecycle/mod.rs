@@ -10,7 +10,9 @@ pub use event::{BootCheckState, DaemonEvent, HostObservation};
 pub use problem::{DaemonProblem, ProblemClass, TrustFailure};
 use serde::{Deserialize, Serialize};
 
+use crate::core::daemon::grant::{GrantDelay, GrantWait};
 use crate::core::pinned_images::pin_state::PinState;
+use crate::core::state::reboot_grant::RebootGrant;
 use crate::core::state::record::GenerationRecord;
 use crate::core::trust::document::TrustVersion;
 use crate::core::values::identifiers::{ConfigDigest, ConfigName};
@@ -32,6 +34,13 @@ impl ConfigRef {
     pub fn of(record: &GenerationRecord) -> Self {
         let GenerationRecord { config, layered_image, config_hash, .. } = record;
         Self { config: config.clone(), image: layered_image.clone(), digest: Some(config_hash.clone()) }
+    }
+
+    /// Return the config that a grant is for.
+    #[must_use]
+    pub fn of_grant(grant: &RebootGrant) -> Self {
+        let RebootGrant { config, layered_image, config_hash, .. } = grant;
+        Self { config: config.clone(), image: layered_image.clone(), digest: config_hash.clone() }
     }
 
     /// Return true if both refer to the same config. The digest is compared only if both have one.
@@ -94,6 +103,16 @@ pub enum DaemonPhase {
     Fetching { target: ConfigRef },
     /// Plan, pull the image and stage the deployment, all without effect on the workload.
     Preparing { target: ConfigRef },
+    /// Wait for everything that the reboot policy demands before the host is disrupted: a window, a slot, hooks.
+    AwaitingGrant {
+        target: ConfigRef,
+        /// Action after the drain.
+        next: AfterDrain,
+        /// Wait for the next request; `None` before the first was answered.
+        wait: Option<GrantDelay>,
+        /// True while the grant is requested.
+        is_requested: bool,
+    },
     /// Wait until the cluster has cordoned and drained the node.
     Draining {
         target: ConfigRef,
@@ -168,6 +187,8 @@ pub enum DaemonCommand {
     Fetch(ConfigRef),
     /// Plan and stage the update to this config.
     Prepare(ConfigRef),
+    /// Request the grant to disrupt the host.
+    RequestGrant(ConfigRef),
     /// Request cordon and drain of the node from the cluster.
     Drain(ConfigRef),
     /// Apply the live update.
@@ -191,6 +212,8 @@ pub enum DaemonCommand {
 pub enum DaemonDelay {
     /// Backoff for this retry class, after this number of failures in a row.
     Backoff(crate::core::values::backoff::RetryClass, u32),
+    /// Time until the grant is requested again.
+    Grant(std::time::Duration),
     /// Deadline of a drain, after which it is reported as failed.
     Drain,
     /// Deadline of an uncordon, after which it is reported as failed.
@@ -228,6 +251,10 @@ impl DaemonPhase {
             Self::Observing => vec![DaemonCommand::Observe],
             Self::Fetching { target } => vec![DaemonCommand::Fetch(target.clone())],
             Self::Preparing { target } => vec![DaemonCommand::Prepare(target.clone())],
+            Self::AwaitingGrant { wait: Some(delay), is_requested: false, .. } => {
+                vec![DaemonCommand::Wait(DaemonDelay::Grant(delay.retry_after))]
+            }
+            Self::AwaitingGrant { target, .. } => vec![DaemonCommand::RequestGrant(target.clone())],
             Self::Draining { target, is_overdue: is_late, .. } => {
                 let wait = (!is_late).then_some(DaemonCommand::Wait(DaemonDelay::Drain));
                 [DaemonCommand::Drain(target.clone())].into_iter().chain(wait).collect()
@@ -266,6 +293,7 @@ impl DaemonPhase {
         match self {
             Self::Fetching { target }
             | Self::Preparing { target }
+            | Self::AwaitingGrant { target, .. }
             | Self::Draining { target, .. }
             | Self::Applying { target }
             | Self::Unlocking { target }
@@ -288,6 +316,9 @@ impl DaemonPhase {
             Self::Rebooting { inhibited_by, .. } => {
                 inhibited_by.as_ref().map(|who| format!("the reboot waits for {who}"))
             }
+            Self::AwaitingGrant { wait: Some(delay), .. } => {
+                Some(format!("the update is prepared and waits for {}", delay.waits_for))
+            }
             Self::Draining { target, is_overdue: true, .. } => Some(format!(
                 "the node is not drained for {} yet; see the messages of the cluster's drain controller about this node",
                 target.config
@@ -300,6 +331,15 @@ impl DaemonPhase {
         }
     }
 
+    /// Return the subject of the wait for a grant.
+    #[must_use]
+    pub fn grant_wait(&self) -> Option<&GrantWait> {
+        match self {
+            Self::AwaitingGrant { wait: Some(delay), .. } => Some(&delay.waits_for),
+            _ => None,
+        }
+    }
+
     /// Return the phase's name in status, metrics and journal.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -308,6 +348,7 @@ impl DaemonPhase {
             Self::Idle => "Idle",
             Self::Fetching { .. } => "Fetching",
             Self::Preparing { .. } => "Preparing",
+            Self::AwaitingGrant { .. } => "AwaitingGrant",
             Self::Draining { .. } => "Draining",
             Self::Applying { .. } => "Applying",
             Self::Unlocking { .. } => "Unlocking",

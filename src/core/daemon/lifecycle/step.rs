@@ -5,6 +5,7 @@ use super::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase,
     DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
+use crate::core::daemon::grant::GrantDelay;
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::trust::document::TrustVersion;
 
@@ -30,16 +31,20 @@ impl Lifecycle {
                 let target = target.clone();
                 self.enter(DaemonPhase::Preparing { target })
             }
-            (DaemonPhase::Preparing { target }, DaemonEvent::Prepared(prepared)) => {
+            (DaemonPhase::Preparing { target }, DaemonEvent::Prepared(remaining)) => {
                 let target = target.clone();
-                self.prepared(target, prepared)
+                self.prepared(target, remaining, false)
             }
-            (DaemonPhase::Draining { target, next: then, .. }, DaemonEvent::Drained) => {
+            (DaemonPhase::Preparing { target }, DaemonEvent::PreparedUnderPolicy(remaining)) => {
                 let target = target.clone();
-                let phase = match then {
-                    AfterDrain::Apply => DaemonPhase::Applying { target },
-                    AfterDrain::Unlock => DaemonPhase::Unlocking { target },
-                };
+                self.prepared(target, remaining, true)
+            }
+            (DaemonPhase::AwaitingGrant { .. }, DaemonEvent::Granted) => self.grant_answered(None),
+            (DaemonPhase::AwaitingGrant { .. }, DaemonEvent::GrantDelayed(delay)) => {
+                self.grant_answered(Some(delay))
+            }
+            (DaemonPhase::Draining { target, next, .. }, DaemonEvent::Drained) => {
+                let phase = next.phase(target.clone());
                 self.enter(phase)
             }
             (DaemonPhase::Applying { target }, DaemonEvent::Applied) => {
@@ -58,10 +63,7 @@ impl Lifecycle {
                 let target = target.clone();
                 self.enter(DaemonPhase::ShuttingDown { target })
             }
-            (DaemonPhase::Verifying, DaemonEvent::Verified) if self.is_current_desired() => {
-                self.enter(DaemonPhase::Uncordoning { is_overdue: false })
-            }
-            (DaemonPhase::Verifying, DaemonEvent::Verified) => self.follow_desired(),
+            (DaemonPhase::Verifying, DaemonEvent::Verified) => self.verified(),
             (DaemonPhase::Verifying, DaemonEvent::Drifted { reason }) => {
                 self.enter(DaemonPhase::Drifted { reason })
             }
@@ -95,8 +97,11 @@ impl Lifecycle {
     /// host survives unchanged; else at the end of the running work.
     fn state_changed(self) -> Step {
         match &self.phase {
-            DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
+            DaemonPhase::Preparing { .. } | DaemonPhase::AwaitingGrant { is_requested: true, .. } => {
+                (self, vec![DaemonCommand::Cancel])
+            }
             DaemonPhase::Fetching { .. }
+            | DaemonPhase::AwaitingGrant { .. }
             | DaemonPhase::Draining { .. }
             | DaemonPhase::Uncordoning { .. }
             | DaemonPhase::ShuttingDown { .. } => self.enter(DaemonPhase::Observing),
@@ -159,9 +164,12 @@ impl Lifecycle {
             | DaemonPhase::RollingBack { .. }
             | DaemonPhase::Verifying
             | DaemonPhase::Stopping => self.stay(),
-            DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
+            DaemonPhase::Preparing { .. } | DaemonPhase::AwaitingGrant { is_requested: true, .. } => {
+                (self, vec![DaemonCommand::Cancel])
+            }
             DaemonPhase::Idle
             | DaemonPhase::Fetching { .. }
+            | DaemonPhase::AwaitingGrant { .. }
             | DaemonPhase::Draining { .. }
             | DaemonPhase::Uncordoning { .. }
             | DaemonPhase::Done
@@ -202,25 +210,50 @@ impl Lifecycle {
         }
     }
 
-    fn prepared(mut self, target: ConfigRef, remaining: RemainingWork) -> Step {
+    fn prepared(mut self, target: ConfigRef, remaining: RemainingWork, needs_grant: bool) -> Step {
         self.is_forced = false;
         if self.is_superseded() {
             return self.follow_desired();
         }
-        let draining = |next| DaemonPhase::Draining { target: target.clone(), next, is_overdue: false };
+        let disrupting = |next| {
+            let target = target.clone();
+            if needs_grant {
+                DaemonPhase::AwaitingGrant { target, next, wait: None, is_requested: true }
+            } else {
+                DaemonPhase::Draining { target, next, is_overdue: false }
+            }
+        };
         match remaining {
             RemainingWork::Nothing => self.applied(target),
             RemainingWork::Live(LiveDisruption { drain: false }) => {
                 self.enter(DaemonPhase::Applying { target })
             }
-            RemainingWork::Live(LiveDisruption { drain: true }) => self.enter(draining(AfterDrain::Apply)),
-            RemainingWork::Reboot(()) => self.enter(draining(AfterDrain::Unlock)),
+            RemainingWork::Live(LiveDisruption { drain: true }) => self.enter(disrupting(AfterDrain::Apply)),
+            RemainingWork::Reboot(()) => self.enter(disrupting(AfterDrain::Unlock)),
         }
+    }
+
+    /// Begin the disruption, or wait for what the grant lacks.
+    fn grant_answered(self, wait: Option<GrantDelay>) -> Step {
+        let DaemonPhase::AwaitingGrant { target, next, .. } = &self.phase else { return self.stay() };
+        let (target, next) = (target.clone(), *next);
+        self.proceed(match wait {
+            None => DaemonPhase::Draining { target, next, is_overdue: false },
+            wait => DaemonPhase::AwaitingGrant { target, next, wait, is_requested: false },
+        })
     }
 
     /// Verify the host, with `target` as its current config.
     fn applied(self, target: ConfigRef) -> Step {
         Self { current: Some(target), ..self }.enter(DaemonPhase::Verifying)
+    }
+
+    fn verified(self) -> Step {
+        if self.is_current_desired() {
+            self.enter(DaemonPhase::Uncordoning { is_overdue: false })
+        } else {
+            self.follow_desired()
+        }
     }
 
     fn done(mut self) -> Step {
@@ -248,6 +281,10 @@ impl Lifecycle {
             DaemonPhase::Draining { target, next, is_overdue: false } => {
                 let phase = DaemonPhase::Draining { target: target.clone(), next: *next, is_overdue: true };
                 self.enter(phase)
+            }
+            DaemonPhase::AwaitingGrant { target, next, wait, is_requested: false } => {
+                let (target, next, wait) = (target.clone(), *next, wait.clone());
+                self.enter(DaemonPhase::AwaitingGrant { target, next, wait, is_requested: true })
             }
             DaemonPhase::Uncordoning { is_overdue: false } => {
                 self.enter(DaemonPhase::Uncordoning { is_overdue: true })
@@ -292,6 +329,14 @@ impl Lifecycle {
         }
     }
 
+    /// Return true if only another attempt at the same grant distinguishes the state from `before`, so that there is nothing to
+    /// publish.
+    #[must_use]
+    pub fn is_same_wait(&self, before: &Self) -> bool {
+        let waits = self.phase.grant_wait().is_some() && self.phase.grant_wait() == before.phase.grant_wait();
+        waits && *self == Self { phase: self.phase.clone(), ..before.clone() }
+    }
+
     fn is_current_desired(&self) -> bool {
         self.current
             .as_ref()
@@ -306,6 +351,16 @@ impl Lifecycle {
             .target()
             .zip(self.desired.as_ref())
             .is_some_and(|(target, desired)| !target.is_same(desired))
+    }
+}
+
+impl AfterDrain {
+    /// Return the phase that follows the drain for `target`.
+    fn phase(self, target: ConfigRef) -> DaemonPhase {
+        match self {
+            Self::Apply => DaemonPhase::Applying { target },
+            Self::Unlock => DaemonPhase::Unlocking { target },
+        }
     }
 }
 

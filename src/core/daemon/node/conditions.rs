@@ -170,7 +170,8 @@ impl History<'_> {
         }
     }
 
-    fn record(&mut self, lifecycle: &Lifecycle) {
+    /// Record if the node is degraded, and return it.
+    fn record_state(&mut self, lifecycle: &Lifecycle) -> bool {
         let published = if self.is(DEGRADED, TRUE) { node_state::DEGRADED } else { "" };
         let state = node_state(lifecycle, published);
         let is_degraded = state.as_ref().is_some_and(|(state, _)| is_degraded(state));
@@ -187,9 +188,20 @@ impl History<'_> {
             }
             _ => {}
         }
+        is_degraded
+    }
+
+    fn record(&mut self, lifecycle: &Lifecycle) {
+        let is_degraded = self.record_state(lifecycle);
         match &lifecycle.phase {
             DaemonPhase::Preparing { target } => {
                 self.set_updated(FALSE, &format!("updating the node to {}", target.config));
+            }
+            DaemonPhase::AwaitingGrant { target, .. } => {
+                self.prepared(target.config.as_str());
+                let message = lifecycle.phase.reason();
+                let message = message.unwrap_or_else(|| "the reboot policy is asked for a grant".to_owned());
+                self.set(EXECUTED, FALSE, EXECUTED, &message);
             }
             DaemonPhase::Draining { target, next, is_overdue: false } => {
                 self.prepared(target.config.as_str());

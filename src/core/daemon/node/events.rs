@@ -32,6 +32,7 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
     }
     let is_new = before.phase.name() != after.phase.name();
     let current = after.current.as_ref().map_or("(nothing)", |current| current.config.as_str());
+    let reason = || after.phase.reason().unwrap_or_default();
     match &after.phase {
         DaemonPhase::Preparing { .. } if is_new => vec![normal(
             "ConfigDriftMonitorStopped",
@@ -40,12 +41,9 @@ pub fn events_between(before: &Lifecycle, after: &Lifecycle, drains: bool) -> Ve
         DaemonPhase::Verifying if matches!(before.phase, DaemonPhase::Applying { .. }) => {
             vec![normal("SkipReboot", format!("{current} is applied, and needs no reboot"))]
         }
-        DaemonPhase::Draining { is_overdue: true, .. } => {
-            vec![warning("FailedToDrain", after.phase.reason().unwrap_or_default())]
-        }
-        DaemonPhase::Uncordoning { is_overdue: true } => {
-            vec![warning("FailedToUncordon", after.phase.reason().unwrap_or_default())]
-        }
+        DaemonPhase::AwaitingGrant { wait: Some(_), .. } => vec![normal("RebootDeferred", reason())],
+        DaemonPhase::Draining { is_overdue: true, .. } => vec![warning("FailedToDrain", reason())],
+        DaemonPhase::Uncordoning { is_overdue: true } => vec![warning("FailedToUncordon", reason())],
         DaemonPhase::Draining { target, .. } if is_new && drains => vec![
             normal("Cordon", format!("cordon requested for the update to {}", target.config)),
             normal("Drain", format!("drain requested for the update to {}", target.config)),

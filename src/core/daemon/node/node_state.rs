@@ -14,6 +14,7 @@ pub fn is_at_work(phase: &DaemonPhase) -> bool {
     matches!(
         phase,
         DaemonPhase::Preparing { .. }
+            | DaemonPhase::AwaitingGrant { .. }
             | DaemonPhase::Draining { .. }
             | DaemonPhase::Applying { .. }
             | DaemonPhase::Unlocking { .. }

@@ -87,6 +87,8 @@ pub struct DriftFinding {
     pub policy: DriftPolicy,
     /// Reason for which a repair was not possible.
     pub obstacle: Option<String>,
+    /// Names of the documents that list the path, the one that wins last; empty where the config names none.
+    pub documents: Vec<String>,
     /// True if a user other than root can change the path. Such drift is reported, and blocks nothing.
     pub is_unprivileged: bool,
 }

@@ -1,12 +1,14 @@
 //! HTTPS server of documents, which answers like a config server, and as unkindly as a test asks.
 
 mod certificates;
+mod fleet_lock;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 
 pub use certificates::{Authority, ServerCertificate};
+pub use fleet_lock::FleetLock;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
@@ -40,6 +42,8 @@ pub enum ServerAnswer {
     Noise,
     /// The end of the connection before TLS.
     Closed,
+    /// The end of the connection instead of an answer, once the request took effect.
+    Lost,
 }
 
 /// State of a server, which tests change while it runs.
@@ -55,6 +59,8 @@ pub struct ServerState {
     pub versions: Vec<&'static str>,
     /// Token without which requests are refused with 401.
     pub token: Option<String>,
+    /// Lock of a fleet, in place of documents.
+    pub lock: Option<FleetLock>,
     /// Heads of the requests so far, in lower case.
     pub requests: Vec<String>,
 }
@@ -140,12 +146,22 @@ async fn serve(stream: TcpStream, acceptor: TlsAcceptor, state: Arc<Mutex<Server
     }
     let Ok(mut stream) = acceptor.accept(stream).await else { return };
     let Some(head) = read_head(&mut stream).await else { return };
+    let Some(body) = read_body(&mut stream, &head).await else { return };
     let (answer, reply) = {
         let mut state = state.lock().unwrap();
         state.requests.push(head.to_ascii_lowercase());
         let path = head.split(' ').nth(1).unwrap_or_default();
         let answer = state.answers.get(path).unwrap_or(&state.answer).clone();
-        let reply = reply(&state, &answer, &head);
+        let takes_effect = [ServerAnswer::Document, ServerAnswer::Lost].contains(&answer);
+        let locked = state.lock.as_mut().filter(|_| takes_effect).map(|lock| lock.answer(&head, &body));
+        let reply = match (locked, &answer) {
+            (Some((status, body)), ServerAnswer::Document) => format!(
+                "HTTP/1.1 {status} Status\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            )
+            .into_bytes(),
+            _ => reply(&state, &answer, &head),
+        };
         (answer, reply)
     };
     // The client may refuse to read on.
@@ -173,6 +189,15 @@ async fn read_head(stream: &mut TlsStream<TcpStream>) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
+/// Read the body of a request, if its head announces one.
+async fn read_body(stream: &mut TlsStream<TcpStream>, head: &str) -> Option<Vec<u8>> {
+    let lower = head.to_ascii_lowercase();
+    let length = lower.lines().find_map(|line| line.strip_prefix("content-length: ")?.parse().ok());
+    let mut body = vec![0; length.unwrap_or(0)];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(body)
+}
+
 /// Return the bytes to send first.
 fn reply(state: &ServerState, answer: &ServerAnswer, head: &str) -> Vec<u8> {
     let length = state.document.len();
@@ -181,7 +206,7 @@ fn reply(state: &ServerState, answer: &ServerAnswer, head: &str) -> Vec<u8> {
         format!("HTTP/1.1 {status} Status\r\n{more}Content-Length: 0\r\n\r\n").into_bytes()
     };
     match answer {
-        ServerAnswer::Closed => Vec::new(),
+        ServerAnswer::Closed | ServerAnswer::Lost => Vec::new(),
         ServerAnswer::Noise => b"SSH-2.0-OpenSSH_9.9\r\n".to_vec(),
         ServerAnswer::Status(code, None) => status(*code, ""),
         ServerAnswer::Status(code, Some(seconds)) => status(*code, &format!("Retry-After: {seconds}\r\n")),

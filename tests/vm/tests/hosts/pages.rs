@@ -69,6 +69,7 @@ fn daemon_is_started_and_operated_as_the_pages_say() -> Result<()> {
         "docs/start/coreos.md",
         "docs/usage/operating.md",
         "docs/usage/health-checks.md",
+        "docs/usage/reboot-policy.md",
         "docs/usage/metrics-and-alerts.md",
         "docs/usage/runbook.md",
         "docs/usage/recover-by-hand.md",

@@ -9,15 +9,15 @@ use tokio::time::Instant;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem};
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::backoff::RetryClass;
-use crate::daemon::failed_attempts::FailedAttempts;
 use crate::daemon::jobs::job_queue::JobInput;
 use crate::daemon::jobs::work::WorkJob;
 use crate::daemon::jobs::work_process::{WorkCommand, WorkProcess};
 use crate::daemon::jobs::work_result::WorkResult;
+use crate::daemon::side_jobs::failed_attempts::FailedAttempts;
 use crate::source::{FetchedConfig, PinDelivery};
 
 /// Newest pinned image sets, and the jobs that they still need.
-pub(super) struct ImagePins {
+pub(in crate::daemon) struct ImagePins {
     command: WorkCommand,
     process: WorkProcess,
     done: UnboundedSender<WorkResult>,
@@ -40,7 +40,7 @@ enum PinStage {
 
 impl ImagePins {
     /// Results of the jobs that pull are sent to `done`.
-    pub(super) fn new(command: WorkCommand, done: UnboundedSender<WorkResult>) -> Self {
+    pub(in crate::daemon) fn new(command: WorkCommand, done: UnboundedSender<WorkResult>) -> Self {
         Self {
             command,
             process: WorkProcess::default(),
@@ -56,7 +56,11 @@ impl ImagePins {
 
     /// Take the sets that the source delivered; returns the state that is to be reported. `has_drop_in` tells whether the
     /// container runtime keeps images.
-    pub(super) fn deliver(&mut self, delivery: PinDelivery, has_drop_in: bool) -> Option<DaemonEvent> {
+    pub(in crate::daemon) fn deliver(
+        &mut self,
+        delivery: PinDelivery,
+        has_drop_in: bool,
+    ) -> Option<DaemonEvent> {
         if self.newest.as_ref().is_some_and(|newest| newest.digest == delivery.digest) {
             return None;
         }
@@ -75,7 +79,7 @@ impl ImagePins {
     }
 
     /// Look again whether all is in place: something else changed the host.
-    pub(super) fn recheck(&mut self) {
+    pub(in crate::daemon) fn recheck(&mut self) {
         let has_sets = self.newest.as_ref().is_some_and(|newest| !newest.unpulled.sets.is_empty());
         if has_sets && !self.is_running {
             self.due.get_or_insert(PinStage::Pull);
@@ -83,7 +87,7 @@ impl ImagePins {
     }
 
     /// Start the job that runs beside all others, if it is due.
-    pub(super) fn begin(&mut self) -> Result<(), DaemonProblem> {
+    pub(in crate::daemon) fn begin(&mut self) -> Result<(), DaemonProblem> {
         if self.due != Some(PinStage::Pull) {
             return Ok(());
         }
@@ -92,7 +96,7 @@ impl ImagePins {
     }
 
     /// Return the next job that has its turn between all others, which the caller begins.
-    pub(super) fn next_job(&mut self) -> Option<JobInput> {
+    pub(in crate::daemon) fn next_job(&mut self) -> Option<JobInput> {
         if self.due != Some(PinStage::Pin) {
             return None;
         }
@@ -110,7 +114,7 @@ impl ImagePins {
     }
 
     /// Take the progress of the running job; returns the state that is to be reported.
-    pub(super) fn progress(&mut self, event: DaemonEvent) -> Option<DaemonEvent> {
+    pub(in crate::daemon) fn progress(&mut self, event: DaemonEvent) -> Option<DaemonEvent> {
         let DaemonEvent::PinsChanged(state) = event else { return None };
         if self.is_outdated {
             return None;
@@ -122,7 +126,7 @@ impl ImagePins {
     }
 
     /// Take the result of a job; returns the state that is to be reported.
-    pub(super) fn finish(&mut self, event: DaemonEvent) -> Option<DaemonEvent> {
+    pub(in crate::daemon) fn finish(&mut self, event: DaemonEvent) -> Option<DaemonEvent> {
         self.is_running = false;
         if std::mem::take(&mut self.is_outdated) {
             return None;
@@ -158,17 +162,17 @@ impl ImagePins {
     }
 
     /// End the job that pulls.
-    pub(super) fn cancel(&self) {
+    pub(in crate::daemon) fn cancel(&self) {
         self.process.cancel();
     }
 
     /// Time of the next attempt.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(in crate::daemon) fn due(&self) -> Option<Instant> {
         self.attempts.retry_at
     }
 
     /// Let what is due at `now` happen with the next job.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(in crate::daemon) fn expire(&mut self, now: Instant) {
         self.attempts.retry_at.take_if(|at| *at <= now);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use super::carry_forward;
+use crate::core::state::carry_forward;
 use crate::core::values::names::ManagedPath;
 
 /// Merge two configuration documents for a rollback: `older` with the users and the trusted files of `newer`.

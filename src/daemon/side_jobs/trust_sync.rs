@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, TrustFailure};
-use crate::daemon::failed_attempts::FailedAttempts;
 use crate::daemon::jobs::job_queue::JobInput;
 use crate::daemon::jobs::work::WorkJob;
+use crate::daemon::side_jobs::failed_attempts::FailedAttempts;
 use crate::host::facts::boot;
 use crate::source::TrustDelivery;
 
@@ -18,7 +18,7 @@ const RESTART_SPREAD: Duration = Duration::from_secs(120);
 
 /// Newest trust material, and the jobs that it still needs.
 #[derive(Debug, Default)]
-pub(super) struct TrustSync {
+pub(in crate::daemon) struct TrustSync {
     newest: Option<TrustDelivery>,
     /// True while the disk may differ from `newest`.
     is_due: bool,
@@ -47,7 +47,7 @@ enum TrustJob {
 
 impl TrustSync {
     /// Take trust material that the source delivered.
-    pub(super) fn deliver(&mut self, delivery: TrustDelivery) {
+    pub(in crate::daemon) fn deliver(&mut self, delivery: TrustDelivery) {
         let is_same = self.newest.as_ref().is_some_and(|newest| newest.digest == delivery.digest);
         if !is_same {
             self.attempts = FailedAttempts::default();
@@ -59,17 +59,17 @@ impl TrustSync {
     }
 
     /// Compare the disk with the newest trust material again: something else changed the host.
-    pub(super) fn recheck(&mut self) {
+    pub(in crate::daemon) fn recheck(&mut self) {
         self.is_due |= self.newest.is_some();
     }
 
     /// Return true if the cluster gives this host trust material.
-    pub(super) fn is_active(&self) -> bool {
+    pub(in crate::daemon) fn is_active(&self) -> bool {
         self.newest.is_some()
     }
 
     /// Return the next job, which the caller begins.
-    pub(super) fn next_job(&mut self) -> Option<JobInput> {
+    pub(in crate::daemon) fn next_job(&mut self) -> Option<JobInput> {
         if std::mem::take(&mut self.restart.is_due) {
             self.running = Some(TrustJob::Restart);
             return Some((WorkJob::RestartKubelet, None));
@@ -81,7 +81,7 @@ impl TrustSync {
     }
 
     /// Take the result of a job. `restart` is the time until a restart of the kubelet that waits.
-    pub(super) fn finish(&mut self, event: DaemonEvent, restart: Option<Duration>) -> DaemonEvent {
+    pub(in crate::daemon) fn finish(&mut self, event: DaemonEvent, restart: Option<Duration>) -> DaemonEvent {
         if let DaemonEvent::Failed(problem) = event {
             return self.fail(problem);
         }
@@ -99,7 +99,7 @@ impl TrustSync {
     }
 
     /// Take the failure of a job, which is tried again.
-    pub(super) fn fail(&mut self, problem: DaemonProblem) -> DaemonEvent {
+    pub(in crate::daemon) fn fail(&mut self, problem: DaemonProblem) -> DaemonEvent {
         let is_of_restart = self.running.take() == Some(TrustJob::Restart);
         let attempts = if is_of_restart { &mut self.restart.attempts } else { &mut self.attempts };
         attempts.fail(problem.class.retry_class());
@@ -110,7 +110,7 @@ impl TrustSync {
     }
 
     /// Take a failure of the source to read trust material.
-    pub(super) fn unavailable(&mut self, problem: DaemonProblem) -> DaemonEvent {
+    pub(in crate::daemon) fn unavailable(&mut self, problem: DaemonProblem) -> DaemonEvent {
         let failures = self.unavailable.as_ref().map_or(0, |failure| failure.failures).saturating_add(1);
         let failure = TrustFailure { problem, failures, is_of_restart: false };
         self.unavailable = Some(failure.clone());
@@ -118,7 +118,7 @@ impl TrustSync {
     }
 
     /// Set the time until a restart of the kubelet that waits.
-    pub(super) fn set_restart(&mut self, left: Option<Duration>) {
+    pub(in crate::daemon) fn set_restart(&mut self, left: Option<Duration>) {
         let times = &mut self.restart;
         if times.is_due || times.attempts.retry_at.is_some() {
             return;
@@ -129,7 +129,7 @@ impl TrustSync {
 
     /// Bring a restart of the kubelet that waits forward: with a certificate that is not trusted the kubelet needs it now.
     /// After a lost connection it may need it, since the daemon itself connects again with the new CA.
-    pub(super) fn connection_failed(&mut self, is_untrusted: bool) {
+    pub(in crate::daemon) fn connection_failed(&mut self, is_untrusted: bool) {
         let times = &mut self.restart;
         let Some(at) = times.at else { return };
         if is_untrusted {
@@ -141,13 +141,13 @@ impl TrustSync {
     }
 
     /// Time of the next attempt or restart.
-    pub(super) fn due(&self) -> Option<Instant> {
+    pub(in crate::daemon) fn due(&self) -> Option<Instant> {
         let times = [self.attempts.retry_at, self.restart.at, self.restart.attempts.retry_at];
         times.into_iter().flatten().min()
     }
 
     /// Let what is due at `now` happen with the next job.
-    pub(super) fn expire(&mut self, now: Instant) {
+    pub(in crate::daemon) fn expire(&mut self, now: Instant) {
         let take = |time: &mut Option<Instant>| time.take_if(|at| *at <= now).is_some();
         take(&mut self.attempts.retry_at);
         let times = &mut self.restart;

@@ -7,14 +7,14 @@ use crate::host::facts::boot;
 
 /// Failed attempts in a row, and the time of the next one.
 #[derive(Debug, Default)]
-pub(super) struct FailedAttempts {
-    pub(super) number: u32,
-    pub(super) retry_at: Option<Instant>,
+pub(in crate::daemon) struct FailedAttempts {
+    pub(in crate::daemon) number: u32,
+    pub(in crate::daemon) retry_at: Option<Instant>,
 }
 
 impl FailedAttempts {
     /// Count a failure; another attempt waits for the backoff of `class`.
-    pub(super) fn fail(&mut self, class: RetryClass) {
+    pub(in crate::daemon) fn fail(&mut self, class: RetryClass) {
         self.number = self.number.saturating_add(1);
         self.retry_at = Some(Instant::now() + class.backoff(self.number, boot::jitter()));
     }

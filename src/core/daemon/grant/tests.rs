@@ -1,0 +1,93 @@
+//! Order of the steps towards a grant, its end, and its waits.
+
+use super::*;
+use crate::core::daemon::lifecycle::AfterDrain;
+use crate::core::state::reboot_grant::SCHEMA;
+
+const INTERVAL: std::time::Duration = std::time::Duration::from_secs(60);
+
+fn time(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+fn config(name: &str) -> ConfigRef {
+    ConfigRef { config: name.into(), image: None, digest: None }
+}
+
+#[test]
+fn window_comes_before_the_slot_and_the_slot_before_the_hooks() {
+    let (open, closed) = (WindowState::Open { closes: time(9) }, WindowState::Closed { opens: time(7) });
+    let step = |windows, has_lock, slot, hooks_passed| {
+        next_step(windows, has_lock, GrantProgress { slot, hooks_passed })
+    };
+    for (windows, has_lock, slot, hooks_passed, expected) in [
+        (closed, true, SlotState::Free, false, GrantStep::AwaitWindow { opens: time(7) }),
+        (closed, false, SlotState::Free, true, GrantStep::AwaitWindow { opens: time(7) }),
+        (closed, true, SlotState::Requested, false, GrantStep::ReleaseSlot),
+        (closed, true, SlotState::Granted, true, GrantStep::ReleaseSlot),
+        // The lock was taken out of the settings meanwhile.
+        (closed, false, SlotState::Granted, true, GrantStep::ReleaseSlot),
+        (open, true, SlotState::Free, false, GrantStep::RequestSlot),
+        (open, true, SlotState::Requested, true, GrantStep::RequestSlot),
+        (open, true, SlotState::Granted, false, GrantStep::RunHooks),
+        (open, true, SlotState::Granted, true, GrantStep::Grant),
+        (open, false, SlotState::Free, false, GrantStep::RunHooks),
+        (WindowState::Unrestricted, false, SlotState::Free, true, GrantStep::Grant),
+        (WindowState::Unrestricted, true, SlotState::Free, true, GrantStep::RequestSlot),
+    ] {
+        assert_eq!(step(windows, has_lock, slot, hooks_passed), expected, "{windows:?} {slot:?}");
+    }
+}
+
+#[test]
+fn grant_ends_with_confirmation_or_another_desired_config() {
+    let (own, other) = (config("a"), config("b"));
+    let grant = |granted_in: Option<&str>| RebootGrant {
+        schema: SCHEMA,
+        config: "a".into(),
+        layered_image: None,
+        config_hash: None,
+        since: time(0),
+        slot: None,
+        granted_in: granted_in.map(Into::into),
+    };
+    let ended_in = |boot: &str, phase: DaemonPhase, keeps| {
+        has_ended(&Lifecycle { phase, ..Lifecycle::default() }, &grant(Some("1")), &boot.into(), keeps)
+    };
+    let ended = |phase, keeps| ended_in("2", phase, keeps);
+    let draining =
+        DaemonPhase::Draining { target: other.clone(), next: AfterDrain::Unlock, is_overdue: false };
+    for phase in [
+        DaemonPhase::Observing,
+        DaemonPhase::Idle,
+        DaemonPhase::Fetching { target: own.clone() },
+        DaemonPhase::Preparing { target: own.clone() },
+        draining,
+        DaemonPhase::Unlocking { target: own.clone() },
+        DaemonPhase::ShuttingDown { target: own.clone() },
+        DaemonPhase::CheckingBoot { failed_checks: None },
+        DaemonPhase::RollingBack { reason: String::new() },
+        DaemonPhase::Verifying,
+        DaemonPhase::Uncordoning { is_overdue: false },
+        DaemonPhase::Drifted { reason: String::new() },
+        DaemonPhase::Blocked { reason: String::new() },
+    ] {
+        assert!(!ended(phase.clone(), true), "{phase:?}");
+    }
+    assert!(ended(DaemonPhase::Done, true));
+    assert!(ended(DaemonPhase::Blocked { reason: String::new() }, false));
+    assert!(ended(DaemonPhase::Fetching { target: other.clone() }, true));
+    assert!(ended(DaemonPhase::Preparing { target: other.clone() }, true));
+    assert!(!ended_in("1", DaemonPhase::Preparing { target: other }, true), "what is staged may be unlocked");
+}
+
+#[test]
+fn wait_for_a_window_ends_soon_after_it_opens_and_looks_at_the_clock_meanwhile() {
+    let wait = GrantWait::Window { opens: time(100) };
+    for (now, seconds) in [(0, 60), (41, 60), (42, 59), (99, 2), (100, 1), (500, 1)] {
+        assert_eq!(wait.delay(time(now), INTERVAL, 0).as_secs(), seconds, "{now}");
+    }
+    let wait = GrantWait::Slot { lock: "x".to_owned(), reason: "y".to_owned() };
+    assert_eq!(wait.delay(time(0), INTERVAL, 0).as_secs(), 30);
+    assert_eq!(wait.delay(time(0), INTERVAL, 1000).as_secs(), 90);
+}

@@ -1,0 +1,6 @@
+//! Jobs beside those of the lifecycle, each with its own backoff: trust material, pinned images, the end of a grant.
+
+mod failed_attempts;
+pub(super) mod grant_end;
+pub(super) mod image_pins;
+pub(super) mod trust_sync;
