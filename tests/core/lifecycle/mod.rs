@@ -110,6 +110,18 @@ fn policy_grants_a_disruption_before_the_drain_and_repeats_its_request_meanwhile
     let (again, commands) = waiting.clone().step(DaemonEvent::TimerExpired);
     assert_eq!(commands, [DaemonCommand::RequestGrant(desired("b"))]);
     assert!(again.is_same_wait(&waiting) && !waiting.is_same_wait(&preparing));
+    for answer in [
+        DaemonEvent::GrantDelayed(delay()),
+        DaemonEvent::Granted,
+        DaemonEvent::Failed(problem(ProblemClass::Interrupted)),
+    ] {
+        let (end, _) = history(again.clone(), [DaemonEvent::StateChanged, answer]);
+        assert_eq!(
+            (end.phase.name(), end.observes_again),
+            ("Observing", false),
+            "an operator's request is not lost"
+        );
+    }
     let live = LiveDisruption { drain: false };
     let (_, phases) = history(preparing, [DaemonEvent::PreparedUnderPolicy(RemainingWork::Live(live))]);
     assert_eq!(phases, ["Preparing", "Applying"], "nothing is disrupted");

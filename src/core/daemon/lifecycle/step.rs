@@ -97,8 +97,10 @@ impl Lifecycle {
     /// host survives unchanged; else at the end of the running work.
     fn state_changed(self) -> Step {
         match &self.phase {
-            DaemonPhase::Preparing { .. } | DaemonPhase::AwaitingGrant { is_requested: true, .. } => {
-                (self, vec![DaemonCommand::Cancel])
+            DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
+            // The answer may be there already, and is then followed by the observation.
+            DaemonPhase::AwaitingGrant { is_requested: true, .. } => {
+                (Self { observes_again: true, ..self }, vec![DaemonCommand::Cancel])
             }
             DaemonPhase::Fetching { .. }
             | DaemonPhase::AwaitingGrant { .. }
@@ -235,6 +237,10 @@ impl Lifecycle {
 
     /// Begin the disruption, or wait for what the grant lacks.
     fn grant_answered(self, wait: Option<GrantDelay>) -> Step {
+        if self.observes_again {
+            // What is granted stays granted.
+            return self.enter(DaemonPhase::Observing);
+        }
         let DaemonPhase::AwaitingGrant { target, next, .. } = &self.phase else { return self.stay() };
         let (target, next) = (target.clone(), *next);
         self.proceed(match wait {
