@@ -30,11 +30,12 @@ pub enum CliError {
     /// Arguments that contradict each other or do not fit the host.
     #[error("{0}; see `flameholder --help`")]
     Usage(String),
-    /// A daemon would undo what the command does.
+    /// A reboot under a reboot policy, for which a command gets no grant.
     #[error(
         "this host has a reboot policy (see flameholder.toml(5)), which grants no reboot to a command: without --reboot the deployment is staged and locked, and the daemon reboots once it has a grant; with --override-policy this command reboots at once"
     )]
     NeedsGrant,
+    /// A daemon would undo what the command does.
     #[error(
         "the daemon of this host follows {origin}, which desires {desired}: change it there; with --override-source this command goes on, and the daemon may apply {desired} again"
     )]

@@ -13,6 +13,7 @@ use crate::core::state::journal::{JOURNAL, Journal};
 use crate::core::state::objects::{ACTIVE, ActiveManifest};
 use crate::core::state::pending::rollback_pin::PINNED;
 use crate::core::state::pending::{PENDING, PendingGeneration};
+use crate::core::state::reboot_grant::{REBOOT_GRANT, RebootGrant};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
@@ -157,9 +158,10 @@ type ReasonReader<'a> = dyn Fn(&[u8]) -> String + 'a;
 /// List the documents that were set aside, each with the reason.
 fn documents_set_aside(root: &Root) -> Result<Vec<UnreadableDocument>, CliError> {
     let reason = |error: Option<&dyn Error>| error.map_or_else(String::new, chain);
-    let readers: [(&str, &ReasonReader<'_>); 4] = [
+    let readers: [(&str, &ReasonReader<'_>); 5] = [
         (PENDING, &|bytes| reason(PendingGeneration::parse(bytes).err().as_ref().map(|error| error as _))),
         (BLOCKED, &|bytes| reason(BlockedTarget::parse(bytes).err().as_ref().map(|error| error as _))),
+        (REBOOT_GRANT, &|bytes| reason(RebootGrant::parse(bytes).err().as_ref().map(|error| error as _))),
         (ACTIVE, &|bytes| reason(ActiveManifest::parse(bytes).err().as_ref().map(|error| error as _))),
         (PINNED, &|_| format!("{PINNED} is damaged, or a newer release wrote it")),
     ];

@@ -93,26 +93,27 @@ impl Daemon {
             JobKind::Trust => {
                 let restart = kubelet_restart::time_left(&self.root);
                 let event = self.trust.finish(finished.event, restart);
-                if let Err(problem) = self.jobs.begin_waiting() {
-                    self.handle(DaemonEvent::Failed(problem));
-                }
+                self.begin_waiting_job();
                 self.handle(event);
                 self.begin_side_jobs();
             }
             JobKind::Grant => {
                 self.grant_end.finish(&finished.event);
-                if let Err(problem) = self.jobs.begin_waiting() {
-                    self.handle(DaemonEvent::Failed(problem));
-                }
+                self.begin_waiting_job();
                 self.begin_side_jobs();
             }
             JobKind::Pins => {
-                if let Err(problem) = self.jobs.begin_waiting() {
-                    self.handle(DaemonEvent::Failed(problem));
-                }
+                self.begin_waiting_job();
                 self.finish_pins(finished.event);
                 self.begin_side_jobs();
             }
+        }
+    }
+
+    /// Start the job of the lifecycle that waited for the end of another one.
+    fn begin_waiting_job(&mut self) {
+        if let Err(problem) = self.jobs.begin_waiting() {
+            self.handle(DaemonEvent::Failed(problem));
         }
     }
 

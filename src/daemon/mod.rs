@@ -50,8 +50,7 @@ use crate::core::daemon::lifecycle::{
 use crate::core::daemon::repair_limit::RepairLimit;
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::host::Root;
-use crate::host::facts::boot;
-use crate::host::facts::soft_reboots::SoftReboots;
+use crate::host::facts::soft_reboots;
 use crate::host::fs::lock::HostLock;
 use crate::source::{FetchedConfig, SourceCommand, SourceEvent};
 use crate::transaction::handover::other_agents::other_agents;
@@ -177,7 +176,7 @@ impl Daemon {
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
             pins: ImagePins::new(setup.work_command.clone(), pulled),
-            grant_end: GrantEnd::new(boot::boot_id(SoftReboots::observe(Path::new("/")).count)),
+            grant_end: GrantEnd::new(soft_reboots::this_boot()),
             repairs: RepairLimit::default(),
             irreconcilable: Arc::default(),
             started: Instant::now(),

@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::core::values::identifiers::BootId;
 use crate::core::values::kernel_arguments::KernelArguments;
 use crate::host::facts::booted::BootedDeployment;
+use crate::host::facts::soft_reboots;
 use crate::host::facts::soft_reboots::SoftReboots;
 use crate::host::facts::{boot, booted};
 use crate::host::fs::lock::HostLock;
@@ -116,7 +117,7 @@ impl<'a> LockedRoot<'a> {
     pub fn lock(root: &'a Root) -> Result<Self, HostError> {
         let lock = HostLock::take(root)?;
         // Also on a tree that does not run: the host that will run it may be this one.
-        let boot_id = boot::boot_id(SoftReboots::observe(Path::new("/")).count);
+        let boot_id = soft_reboots::this_boot();
         Ok(Self { root, boot_id, _lock: Some(lock) })
     }
 

@@ -13,7 +13,7 @@ use testbed::https_server::{
     Authority, FleetLock, HttpsServer, ServerAnswer, ServerCertificate, ServerState,
 };
 
-use crate::directory::{SOURCE, daemon_report, set_desired_config};
+use crate::directory::{SOURCE, apply_live_config, daemon_report, live_config, set_desired_config};
 
 const GRANT: &str = "lib/flameholder/reboot-grant";
 /// Identity of the host in the lock's group.
@@ -246,6 +246,20 @@ fn failing_hook_gives_the_slot_back_until_it_passes() {
     drop(agent);
     reboot_and_confirm(&host, &server);
     assert_eq!(fs::read_to_string(host.path("media/confirmed")).unwrap(), "rendered-one\n");
+}
+
+#[test]
+fn damaged_grant_is_set_aside_and_named_by_the_status() {
+    let host = Host::install(Os::new(1));
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
+    fs::write(host.var(GRANT), "{\"schema\": 1, \"conf").unwrap();
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_text("is set aside as /var/lib/flameholder/reboot-grant.unreadable");
+    assert_eq!(daemon_report(&host)["phase"], "Done");
+    assert!(!host.var(GRANT).exists());
+    let status = host.run(["flameholder", "status"]).stdout;
+    assert!(status.contains("reboot-grant.unreadable"), "{status}");
 }
 
 #[test]

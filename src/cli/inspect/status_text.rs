@@ -168,8 +168,12 @@ impl StatusPage {
             self.row("reboot lock:", lock);
         }
         if let Some(GrantItem { config, since, holds_slot }) = &policy.grant {
-            let slot = if *holds_slot { "holds a slot" } else { "requested a slot" };
-            self.row("reboot grant:", &format!("{slot} for {config} since {}", utc(*since)));
+            let slot = match (*holds_slot, &policy.lock) {
+                (true, _) => "holds a slot for ",
+                (false, Some(_)) => "requested a slot for ",
+                (false, None) => "",
+            };
+            self.row("reboot grant:", &format!("{slot}{config} since {}", utc(*since)));
         }
         for warning in &policy.warnings {
             self.row("warning:", warning);

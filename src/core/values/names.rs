@@ -4,6 +4,7 @@ use std::borrow::Borrow;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Bound;
+use std::path::PathBuf;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -161,6 +162,12 @@ impl TryFrom<String> for ManagedPath {
     type Error = PathError;
     fn try_from(path: String) -> Result<Self, PathError> {
         Self::parse(&path)
+    }
+}
+
+impl From<ManagedPath> for PathBuf {
+    fn from(path: ManagedPath) -> Self {
+        String::from(path).into()
     }
 }
 

@@ -5,7 +5,6 @@ use tokio::time::Instant;
 
 use crate::core::daemon::grant::has_ended;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase, Lifecycle};
-use crate::core::values::causes::chain;
 use crate::core::values::identifiers::BootId;
 use crate::daemon::jobs::job_queue::JobInput;
 use crate::daemon::jobs::work::WorkJob;
@@ -32,16 +31,16 @@ impl GrantEnd {
         if self.attempts.retry_at.is_some() {
             return None;
         }
-        let grant = match stored_grant::load(root) {
-            Ok(grant) => grant?,
-            Err(error) => {
-                log::warn!("{}", chain(&error));
-                return None;
-            }
-        };
-        let keeps = settings_or_default(root).reboot_lock.keeps_after_rollback();
         let is_confirmed = lifecycle.phase == DaemonPhase::Done;
-        let has_ended = has_ended(lifecycle, &grant, &self.boot, keeps);
+        let has_ended = match stored_grant::load(root) {
+            Ok(grant) => {
+                let grant = grant?;
+                let keeps = settings_or_default(root).reboot_lock.keeps_after_rollback();
+                has_ended(lifecycle, &grant, &self.boot, keeps)
+            }
+            // The job reports it, and sets a damaged one aside.
+            Err(_) => is_confirmed,
+        };
         has_ended.then_some((WorkJob::EndGrant { is_confirmed }, None))
     }
 

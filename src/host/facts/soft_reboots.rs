@@ -8,6 +8,7 @@ use std::time::Duration;
 use zbus::zvariant::OwnedValue;
 
 use crate::core::values::causes::chain;
+use crate::core::values::identifiers::BootId;
 use crate::host::facts::boot;
 use crate::host::systemd::pid1::{MANAGER, PROPERTIES, SOCKET};
 use crate::host::systemd::private_socket::{ANSWER, PeerError, PrivateSocket, SocketReply};
@@ -18,6 +19,12 @@ pub struct SoftReboots {
     pub count: u32,
     /// Uptime at the last of them; zero without one.
     pub last: Duration,
+}
+
+/// Return the ID of this boot of the running system; each soft reboot begins another one.
+#[must_use]
+pub fn this_boot() -> BootId {
+    boot::boot_id(SoftReboots::observe(Path::new("/")).count)
 }
 
 impl SoftReboots {

@@ -1,7 +1,6 @@
 //! Ports of a grant on the running host: the clock, the lock's server, the hooks, the disk.
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 
 use super::error::GrantError;
 use super::{hooks, slot};
@@ -10,30 +9,24 @@ use crate::core::config::settings::hooks::{AFTER_CONFIRMATION, BEFORE_DRAIN};
 use crate::core::config::settings::reboot_window::WindowState;
 use crate::core::daemon::grant::{GrantPorts, GrantWait, SlotRequest};
 use crate::core::state::reboot_grant::{LockSlot, RebootGrant};
+use crate::host::Root;
 use crate::host::facts::time_zone::time_zone;
-use crate::host::{HostError, Root};
+use crate::transaction::TransactionError;
 use crate::transaction::grant::stored_grant;
 
 /// Ports on the running host.
 pub(super) struct HostPorts<'a> {
-    root: &'a Root,
-    settings: &'a Settings,
-    zone: TimeZone,
-}
-
-impl<'a> HostPorts<'a> {
-    /// Open the ports under these settings, whose time zone has to be known.
-    pub(super) fn open(root: &'a Root, settings: &'a Settings) -> Result<Self, GrantError> {
-        let zone = time_zone(settings.reboot.windows.time_zone())?;
-        Ok(Self { root, settings, zone })
-    }
+    pub(super) root: &'a Root,
+    pub(super) settings: &'a Settings,
 }
 
 impl GrantPorts for HostPorts<'_> {
-    type Error = HostError;
+    type Error = TransactionError;
 
-    fn windows(&self) -> WindowState {
-        self.settings.reboot.windows.at(Timestamp::now(), &self.zone)
+    fn windows(&self) -> Result<WindowState, TransactionError> {
+        let windows = &self.settings.reboot.windows;
+        let zone = time_zone(windows.time_zone()).map_err(GrantError::from)?;
+        Ok(windows.at(Timestamp::now(), &zone))
     }
 
     fn send(&mut self, slot: &LockSlot, request: SlotRequest) -> Result<(), String> {
@@ -56,11 +49,11 @@ impl GrantPorts for HostPorts<'_> {
         hooks::run_all(&AFTER_CONFIRMATION, self.settings.hooks.timeout(), grant);
     }
 
-    fn store(&mut self, grant: &RebootGrant) -> Result<(), HostError> {
-        stored_grant::store(self.root, grant)
+    fn store(&mut self, grant: &RebootGrant) -> Result<(), TransactionError> {
+        Ok(stored_grant::store(self.root, grant)?)
     }
 
-    fn remove(&mut self) -> Result<(), HostError> {
-        stored_grant::remove(self.root)
+    fn remove(&mut self) -> Result<(), TransactionError> {
+        Ok(stored_grant::remove(self.root)?)
     }
 }

@@ -28,7 +28,7 @@ pub fn request(host: &RunningHost, target: &ConfigRef) -> Result<Option<GrantDel
     use crate::core::daemon::grant::request;
     let settings = policy_settings(host)?;
     let demanded = slot::slot_of(&settings.reboot_lock)?;
-    let mut ports = HostPorts::open(&host.root, &settings)?;
+    let mut ports = HostPorts { root: &host.root, settings: &settings };
     let stored = stored_grant::load_or_set_aside(&host.root)?;
     let boot = &host.system.boot_id;
     let was_granted = stored.as_ref().is_some_and(|stored| stored.granted_in.as_ref() == Some(boot));
@@ -66,7 +66,7 @@ pub fn end(host: &RunningHost, is_confirmed: bool) -> Result<(), TransactionErro
     let settings = policy_settings(host)?;
     let config = grant.config.clone();
     let lock = grant.slot.as_ref().map(LockSlot::lock).unwrap_or_default();
-    let mut ports = HostPorts::open(&host.root, &settings)?;
+    let mut ports = HostPorts { root: &host.root, settings: &settings };
     match crate::core::daemon::grant::end(&mut ports, grant, is_confirmed)? {
         None => {
             log::info!("{config}: the grant of its disruption has ended");

@@ -31,22 +31,24 @@ pub struct RebootPolicy {
 /// Return true if the reboot policy of the host has to grant a disruption. Settings that cannot be used may hold a policy.
 #[must_use]
 pub fn is_demanded(host: &RunningHost) -> bool {
-    let demands = |settings: &Settings| {
-        !settings.reboot.windows.is_empty() || settings.reboot_lock.is_set() || hooks::exist()
-    };
-    policy_settings(host).as_ref().map_or(true, demands)
+    policy_settings(host).as_ref().map_or(true, demands_grant)
+}
+
+fn demands_grant(settings: &Settings) -> bool {
+    !settings.reboot.windows.is_empty() || settings.reboot_lock.is_set() || hooks::exist()
 }
 
 /// Describe the reboot policy of the host; `None` if it has none, and no grant is left of one.
 #[must_use]
 pub fn policy_of(host: &RunningHost) -> Option<RebootPolicy> {
     let grant = stored_grant::load(&host.root).unwrap_or_default();
-    if grant.is_none() && !is_demanded(host) {
+    let loaded = policy_settings(host);
+    if grant.is_none() && !loaded.as_ref().map_or(true, demands_grant) {
         return None;
     }
     let mut faults = Vec::new();
     // The reason why they cannot be used is reported by every other command.
-    let settings = policy_settings(host).unwrap_or_default();
+    let settings = loaded.unwrap_or_default();
     let windows = &settings.reboot.windows;
     let open = match time_zone(windows.time_zone()) {
         Ok(zone) => windows.next_open(Timestamp::now(), &zone),

@@ -32,12 +32,12 @@ pub(crate) fn load_or_set_aside(root: &Root) -> Result<Option<RebootGrant>, Host
         Err(GrantLoadError::Host(error)) => Err(error),
         Err(GrantLoadError::Grant(error)) => {
             let path = ManagedPath::constant(REBOOT_GRANT);
+            atomic_file::set_aside(root, &path)?;
             log::warn!(
                 "{}; it is set aside as {}, and a slot of a lock that is in it is not released by this host",
                 chain(&error),
                 atomic_file::aside(&path)
             );
-            atomic_file::set_aside(root, &path)?;
             Ok(None)
         }
     }

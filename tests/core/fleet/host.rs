@@ -89,9 +89,9 @@ fn window_at(local: i64) -> WindowState {
 impl GrantPorts for ModelPorts<'_> {
     type Error = std::convert::Infallible;
 
-    fn windows(&self) -> WindowState {
+    fn windows(&self) -> Result<WindowState, Self::Error> {
         let is_kept = self.setup.has_windows && self.setup.mutation != Some(Mutation::NoWindow);
-        if is_kept { window_at(self.now + self.clock) } else { WindowState::Unrestricted }
+        Ok(if is_kept { window_at(self.now + self.clock) } else { WindowState::Unrestricted })
     }
 
     fn send(&mut self, slot: &LockSlot, request: SlotRequest) -> Result<(), String> {

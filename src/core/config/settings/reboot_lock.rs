@@ -98,13 +98,12 @@ pub(crate) struct LockFragment {
 impl LockFragment {
     pub(crate) fn overlay(self, settings: &mut LockSettings) {
         let earlier = std::mem::take(settings);
-        let path = |path: Option<ManagedPath>| path.map(|path| PathBuf::from(path.as_str()));
         let access = ServerAccess {
-            ca: path(self.server_ca),
+            ca: self.server_ca.map(PathBuf::from),
             pins: self.server_pins,
-            client_certificate: path(self.client_certificate),
-            client_key: path(self.client_key),
-            token_file: path(self.token_file),
+            client_certificate: self.client_certificate.map(PathBuf::from),
+            client_key: self.client_key.map(PathBuf::from),
+            token_file: self.token_file.map(PathBuf::from),
         };
         *settings = LockSettings {
             protocol: self.protocol.unwrap_or(earlier.protocol),

@@ -5,7 +5,7 @@
 
 use jiff::Timestamp;
 
-use super::{GrantProgress, GrantStep, GrantWait, next_step};
+use super::{GrantProgress, GrantStep, GrantWait, SlotState, next_step};
 use crate::core::config::settings::reboot_window::WindowState;
 use crate::core::daemon::lifecycle::ConfigRef;
 use crate::core::state::reboot_grant::{LockSlot, RebootGrant, SCHEMA};
@@ -22,11 +22,11 @@ pub enum SlotRequest {
 
 /// Ports of an attempt at a grant.
 pub trait GrantPorts {
-    /// Failure of the disk, which ends the attempt.
+    /// Failure that ends the attempt: of the disk, or of the policy itself.
     type Error;
 
     /// Return the state of the reboot windows now.
-    fn windows(&self) -> WindowState;
+    fn windows(&self) -> Result<WindowState, Self::Error>;
 
     /// Send a request to the lock's server; an error is the reason why it was not granted, or may not have been.
     fn send(&mut self, slot: &LockSlot, request: SlotRequest) -> Result<(), String>;
@@ -85,9 +85,9 @@ pub fn request<P: GrantPorts>(
     }
     let mut attempt = GrantAttempt { ports, demanded, grant, hooks_passed: false };
     loop {
-        let progress =
-            GrantProgress { hooks_passed: attempt.hooks_passed, ..GrantProgress::of(Some(&attempt.grant)) };
-        let wait = match next_step(attempt.ports.windows(), attempt.demanded.is_some(), progress) {
+        let slot = SlotState::of(&attempt.grant);
+        let progress = GrantProgress { slot, hooks_passed: attempt.hooks_passed };
+        let wait = match next_step(attempt.ports.windows()?, attempt.demanded.is_some(), progress) {
             GrantStep::AwaitWindow { opens } => Some(GrantWait::Window { opens }),
             GrantStep::RequestSlot => attempt.acquire()?,
             GrantStep::ReleaseSlot => attempt.release()?,

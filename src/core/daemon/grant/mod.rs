@@ -25,19 +25,6 @@ pub struct GrantProgress {
     pub hooks_passed: bool,
 }
 
-impl GrantProgress {
-    /// Return the progress that a stored grant tells of.
-    #[must_use]
-    pub fn of(grant: Option<&RebootGrant>) -> Self {
-        let slot = match grant.and_then(|grant| grant.slot.as_ref()) {
-            None => SlotState::Free,
-            Some(slot) if slot.granted => SlotState::Granted,
-            Some(_) => SlotState::Requested,
-        };
-        Self { slot, hooks_passed: false }
-    }
-}
-
 /// State of a lock's slot, as the host knows it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum SlotState {
@@ -47,6 +34,18 @@ pub enum SlotState {
     /// Requested: it may be held, since an answer can be lost.
     Requested,
     Granted,
+}
+
+impl SlotState {
+    /// Return the state of the slot that a grant has.
+    #[must_use]
+    pub fn of(grant: &RebootGrant) -> Self {
+        match &grant.slot {
+            None => Self::Free,
+            Some(slot) if slot.granted => Self::Granted,
+            Some(_) => Self::Requested,
+        }
+    }
 }
 
 /// Next step towards a grant.

@@ -87,6 +87,8 @@ fn wait_for_a_window_ends_soon_after_it_opens_and_looks_at_the_clock_meanwhile()
     for (now, seconds) in [(0, 60), (41, 60), (42, 59), (99, 2), (100, 1), (500, 1)] {
         assert_eq!(wait.delay(time(now), INTERVAL, 0).as_secs(), seconds, "{now}");
     }
+    assert_eq!(wait.delay(time(99), INTERVAL, 1000).as_secs(), 32, "hosts do not ask together");
+    assert_eq!(wait.delay(time(0), INTERVAL, 1000).as_secs(), 60);
     let wait = GrantWait::Slot { lock: "x".to_owned(), reason: "y".to_owned() };
     assert_eq!(wait.delay(time(0), INTERVAL, 0).as_secs(), 30);
     assert_eq!(wait.delay(time(0), INTERVAL, 1000).as_secs(), 90);

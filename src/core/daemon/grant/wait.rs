@@ -36,18 +36,19 @@ pub enum GrantWait {
 }
 
 impl GrantWait {
-    /// Return the time until the next attempt, at `now`. For all but windows it is `interval`, by up to half of it longer or
-    /// shorter: `jitter` is a number from 0 to 1,000, since hosts of a fleet must not ask together.
+    /// Return the time until the next attempt, at `now`: for all but windows it is `interval`, by up to half of it longer or
+    /// shorter. Hosts of a fleet must not ask together, nor when their window opens, so that `jitter`, a number from 0 to
+    /// 1,000, spreads them.
     #[must_use]
     pub fn delay(&self, now: Timestamp, interval: Duration, jitter: u32) -> Duration {
         match self {
             Self::Window { opens } => {
-                let left = opens.duration_since(now);
+                let left = Duration::try_from(opens.duration_since(now)).unwrap_or_default();
+                if left >= WINDOW_WAIT {
+                    return WINDOW_WAIT;
+                }
                 // A moment later than the window, so that it is open for certain.
-                Duration::try_from(left)
-                    .unwrap_or_default()
-                    .saturating_add(Duration::from_secs(1))
-                    .min(WINDOW_WAIT)
+                left + Duration::from_secs(1) + interval * jitter / 2000
             }
             Self::Slot { .. } | Self::Hook { .. } => interval * (500 + jitter) / 1000,
         }
