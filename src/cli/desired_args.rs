@@ -29,9 +29,9 @@ pub(crate) struct DesiredArgs {
 }
 
 impl DesiredArgs {
-    /// Read the config.
-    pub(crate) fn load(&self) -> Result<DecodedConfig, CliError> {
-        load_configuration(&self.desired, &self.access)
+    /// Read the config. The running host `is_target` of `apply` without a tree or a sysroot.
+    pub(crate) fn load(&self, is_target: bool) -> Result<DecodedConfig, CliError> {
+        load_configuration(&self.desired, &self.access, is_target)
     }
 
     /// Return the OS image that is given.

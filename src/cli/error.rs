@@ -10,6 +10,7 @@ use crate::daemon::DaemonError;
 use crate::host::HostError;
 use crate::https::HttpsError;
 use crate::os::OsError;
+use crate::source::contents_fetcher::FetchError;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::error::StateError;
@@ -87,6 +88,9 @@ pub enum CliError {
     /// The desired config cannot be fetched from its server.
     #[error(transparent)]
     Https(#[from] HttpsError),
+    /// Contents that the desired config names by URL cannot be fetched.
+    #[error(transparent)]
+    Contents(#[from] FetchError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     #[error(transparent)]
@@ -133,6 +137,7 @@ impl CliError {
         match self {
             Self::Usage(_) | Self::Image(_) => USAGE,
             Self::Refused { .. }
+            | Self::Contents(FetchError::Refused { .. })
             | Self::Transaction(
                 TransactionError::Plan(PlanError::Refused(_))
                 | TransactionError::State(StateError::Settings(_)),
@@ -140,7 +145,11 @@ impl CliError {
             Self::FollowsSource { .. }
             | Self::NeedsGrant
             | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => TRY_AGAIN,
-            Self::Https(error) if error.is_transient() => TRY_AGAIN,
+            Self::Https(error) | Self::Contents(FetchError::Fetch { source: error, .. })
+                if error.is_transient() =>
+            {
+                TRY_AGAIN
+            }
             Self::Transaction(error) if error.is_busy() => TRY_AGAIN,
             Self::Daemon(DaemonError::Lock(error)) if error.is_busy() => TRY_AGAIN,
             _ => FAILED,

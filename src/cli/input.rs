@@ -6,17 +6,19 @@ use std::path::Path;
 
 use crate::cli::CliError;
 use crate::cli::output::terminal::{note, warn};
-use crate::cli::server_access::ServerAccessArgs;
+use crate::cli::server_access::{ServerAccessArgs, block_on};
 use crate::core::config::butane::{LocalFiles, NoLocalFiles};
+use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
 use crate::core::plan::plain_ignition;
-use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject};
+use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject, ReferencedContents};
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
 use crate::host::facts::boot;
 use crate::host::local_directory::LocalDirectory;
+use crate::source::contents_fetcher::ContentsFetcher;
 use crate::transaction::state::current::DecodedConfig;
 
 /// Characters that a note shows of an Ignition version.
@@ -24,28 +26,61 @@ const SHOWN_VERSION: usize = 16;
 
 /// Read and parse the desired config: a MachineConfig, or an Ignition or Butane config in place of one, in a file or on a server.
 /// An Ignition config, unknown keys, and a size that a cluster cannot store, are pointed out on standard error.
-pub(crate) fn load_configuration(file: &Path, access: &ServerAccessArgs) -> Result<DecodedConfig, CliError> {
+/// What it names by URL and hash is fetched, and kept for the next command where the running host `is_target` of a change.
+pub(crate) fn load_configuration(
+    file: &Path,
+    access: &ServerAccessArgs,
+    is_target: bool,
+) -> Result<DecodedConfig, CliError> {
+    let contents = contents_fetcher(is_target)?;
     match file.to_str().filter(|name| is_url(name)) {
         Some(url) => {
             let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
             let stem = plain_ignition::stem_of(address.last_element());
-            decoded(&access.fetch(&address)?, url, stem, &NoLocalFiles, DecodedConfig::decode)
+            let document =
+                InputDocument { bytes: &access.fetch(&address)?, shown: url, stem, file: Path::new("-") };
+            document.decoded(&contents, DecodedConfig::decode)
         }
-        None => load_file(file, DecodedConfig::decode),
+        None => load_file(file, &contents, DecodedConfig::decode),
     }
 }
 
 /// Read and parse a MachineConfig like [`load_configuration`] from a file, one that was applied already.
 pub(crate) fn load_applied_configuration(file: &Path) -> Result<DecodedConfig, CliError> {
-    load_file(file, DecodedConfig::decode_applied)
+    load_file(file, &contents_fetcher(false)?, DecodedConfig::decode_applied)
 }
 
 /// Checks of a config, which one that was applied already need not all pass.
 type ConfigDecoder = fn(MachineConfig) -> Result<DecodedConfig, RefusalList>;
 
-fn load_file(file: &Path, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
+fn load_file(
+    file: &Path,
+    contents: &ContentsFetcher,
+    decode: ConfigDecoder,
+) -> Result<DecodedConfig, CliError> {
     let (bytes, shown) = (load_document(file)?, display_name(file));
-    decoded(&bytes, &shown, plain_ignition::DEFAULT_STEM, &*local_files(file), decode)
+    let stem = plain_ignition::DEFAULT_STEM;
+    InputDocument { bytes: &bytes, shown: &shown, stem, file }.decoded(contents, decode)
+}
+
+/// Create the fetcher of a command, which keeps what it fetched where the running host `is_target` of its change.
+pub(crate) fn contents_fetcher(is_target: bool) -> Result<ContentsFetcher, CliError> {
+    let root = Root::open(Path::new("/"))?;
+    Ok(if is_target { ContentsFetcher::keeping(root) } else { ContentsFetcher::reading(root) })
+}
+
+/// Read the config `shown` with the contents that it names by URL and hash.
+pub(crate) fn with_contents<T>(
+    contents: &ContentsFetcher,
+    shown: &str,
+    read: impl Fn(&RemoteContents) -> Result<T, UnresolvedConfig>,
+) -> Result<Result<T, RefusalList>, CliError> {
+    let config = contents.read(|remote| match read(remote) {
+        Ok(config) => Ok(Ok(config)),
+        Err(UnresolvedConfig::Refused(refusals)) => Ok(Err(refusals)),
+        Err(UnresolvedConfig::Unfetched(wanted)) => Err(wanted),
+    });
+    Ok(block_on(config, || shown.to_owned())??)
 }
 
 /// Return the files that a Butane config may name: those below its own directory. One on standard input has none.
@@ -56,28 +91,44 @@ pub(crate) fn local_files(file: &Path) -> Box<dyn LocalFiles> {
     Box::new(LocalDirectory::new(LocalDirectory::of_file(file)))
 }
 
-fn decoded(
-    bytes: &[u8],
-    shown: &str,
-    stem: &str,
-    local: &dyn LocalFiles,
-    decode: ConfigDecoder,
-) -> Result<DecodedConfig, CliError> {
-    let refused =
-        |source: RefusalList| CliError::Refused { file: shown.to_owned(), source: source.placed_in(bytes) };
-    let ReceivedObject { config, ignition } = plain_ignition::parse(bytes, stem, local).map_err(refused)?;
-    if let Some(origin) = ignition {
-        point_out(&origin, &config, shown);
+/// Document of a config.
+struct InputDocument<'a> {
+    bytes: &'a [u8],
+    /// Its name in messages.
+    shown: &'a str,
+    /// Beginning of the config's name, if it has none.
+    stem: &'a str,
+    /// File with whose directory the local files are; `-` for none.
+    file: &'a Path,
+}
+
+impl InputDocument<'_> {
+    fn decoded(&self, contents: &ContentsFetcher, decode: ConfigDecoder) -> Result<DecodedConfig, CliError> {
+        let Self { bytes, shown, stem, file } = *self;
+        let refused = |source: RefusalList| CliError::Refused {
+            file: shown.to_owned(),
+            source: source.placed_in(bytes),
+        };
+        let received = with_contents(contents, shown, |remote| {
+            let local = local_files(file);
+            plain_ignition::parse(bytes, stem, ReferencedContents { local: &*local, remote })
+        })?;
+        let ReceivedObject { config, ignition } = received.map_err(refused)?;
+        if let Some(origin) = ignition {
+            point_out(&origin, &config, shown);
+        }
+        let configuration = decode(config).map_err(refused)?;
+        for key in &configuration.object.ignition.unused {
+            warn(&format!("{shown}: {key} is unknown to its Ignition version and has no effect"));
+        }
+        if bytes.len() > limits::CLUSTER_BYTES {
+            let (bytes, most) = (bytes.len(), limits::CLUSTER_BYTES);
+            warn(&format!(
+                "{shown} has {bytes} bytes; a rendered config in a cluster may have at most {most}"
+            ));
+        }
+        Ok(configuration)
     }
-    let configuration = decode(config).map_err(refused)?;
-    for key in &configuration.object.ignition.unused {
-        warn(&format!("{shown}: {key} is unknown to its Ignition version and has no effect"));
-    }
-    if bytes.len() > limits::CLUSTER_BYTES {
-        let (bytes, most) = (bytes.len(), limits::CLUSTER_BYTES);
-        warn(&format!("{shown} has {bytes} bytes; a rendered config in a cluster may have at most {most}"));
-    }
-    Ok(configuration)
 }
 
 /// Point out that an Ignition config takes the place of a MachineConfig, and what of it is not applied.

@@ -13,6 +13,16 @@ use crate::https;
 use crate::https::{DocumentAnswer, DocumentRequest, DocumentVersion};
 use crate::transaction::state::settings;
 
+/// Wait for requests to servers; `purpose` names what they are for.
+pub(crate) fn block_on<T>(
+    requests: impl Future<Output = T>,
+    purpose: impl Fn() -> String,
+) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|source| CliError::Input { file: purpose(), source })?;
+    Ok(runtime.block_on(requests))
+}
+
 #[derive(Debug, Clone, Args)]
 pub(crate) struct ServerAccessArgs {
     /// Check the server of a URL with the CAs of this file (PEM), instead of those of the system
@@ -67,9 +77,7 @@ impl ServerAccessArgs {
         let settings = settings::settings(&Root::open(Path::new("/"))?)?;
         let access = self.or(settings.source.access);
         let request = DocumentRequest { url: url.clone(), access, limit: DocumentRequest::LIMIT };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|source| CliError::Input { file: url.to_string(), source })?;
-        match runtime.block_on(https::fetch(&request, &DocumentVersion::default()))? {
+        match block_on(https::fetch(&request, &DocumentVersion::default()), || url.to_string())?? {
             DocumentAnswer::Document { bytes, .. } => Ok(bytes),
             DocumentAnswer::Unchanged => {
                 let source = RefusalList::one("", "the server sent no document");

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::core::config::settings::server_url::UrlError;
-use crate::core::values::limits;
 use crate::https::UnvalidatedTls;
 
 /// Failed request for a document.
@@ -55,9 +54,9 @@ pub enum HttpsError {
         /// Time after which the server wants to be asked again.
         retry_after: Duration,
     },
-    /// A document above the limit.
-    #[error("{url} has more than {} bytes, the limit of a config", limits::DOCUMENT_BYTES)]
-    TooLarge { url: String },
+    /// A document, or contents, above the limit in bytes.
+    #[error("{url} has more than {limit} bytes, the limit of a config")]
+    TooLarge { url: String, limit: usize },
     /// An answer that ends early, or is no HTTP.
     #[error("the answer of {url} is incomplete or not HTTP: {reason}")]
     Broken { url: String, reason: String },

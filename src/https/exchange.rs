@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use http::header::{AUTHORIZATION, HOST, USER_AGENT};
-use http::{Response, request};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, USER_AGENT};
+use http::{HeaderMap, Response, request};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
@@ -22,6 +23,11 @@ const CLIENT: &str = concat!("flameholder/", env!("CARGO_PKG_VERSION"));
 /// Deadline of a connection.
 const CONNECTION: Duration = Duration::from_secs(10);
 
+/// Stream to a server, protected or not.
+trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for T {}
+
 /// Send a request whose method, path and own headers are set, and return the answer, whatever its status.
 pub(super) async fn exchange(
     url: &ServerUrl,
@@ -30,14 +36,10 @@ pub(super) async fn exchange(
     request: request::Builder,
     body: Bytes,
 ) -> Result<Response<Incoming>, HttpsError> {
-    let stream = connect(url).await?;
-    let (stream, public_key) = tls::connect(stream, url, files).await?;
-    if !access.pins.is_empty() && !access.pins.contains(&public_key) {
-        return Err(HttpsError::Unpinned {
-            server: url.authority().to_owned(),
-            found: public_key.to_string(),
-        });
-    }
+    let stream: Box<dyn ByteStream> = match connect(url).await? {
+        stream if url.is_protected() => Box::new(protected(stream, url, access, files).await?),
+        stream => Box::new(stream),
+    };
     let broken = |error: hyper::Error| HttpsError::Broken { url: url.to_string(), reason: chain(&error) };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     // Ends with the sender and the body of the answer; its error is that of the request.
@@ -50,12 +52,32 @@ pub(super) async fn exchange(
     sender.send_request(request).await.map_err(broken)
 }
 
+/// Protect the stream by TLS, and check the server's certificate and public key.
+async fn protected(
+    stream: TcpStream,
+    url: &ServerUrl,
+    access: &ServerAccess,
+    files: &AccessFiles,
+) -> Result<tls::TlsStream, HttpsError> {
+    let (stream, public_key) = tls::connect(stream, url, files).await?;
+    if !access.pins.is_empty() && !access.pins.contains(&public_key) {
+        let (server, found) = (url.authority().to_owned(), public_key.to_string());
+        return Err(HttpsError::Unpinned { server, found });
+    }
+    Ok(stream)
+}
+
 async fn connect(url: &ServerUrl) -> Result<TcpStream, HttpsError> {
     let failed = |reason: String| HttpsError::Unreachable { server: url.authority().to_owned(), reason };
     match timeout(CONNECTION, TcpStream::connect((url.host(), url.port()))).await {
         Ok(stream) => stream.map_err(|error| failed(error.to_string())),
         Err(_) => Err(failed(format!("no connection within {} seconds", CONNECTION.as_secs()))),
     }
+}
+
+/// Return the length of the body that an answer announces.
+pub(super) fn announced_length(headers: &HeaderMap) -> Option<u64> {
+    headers.get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok())
 }
 
 /// Read the body of an answer; `None` if it has more than `limit` bytes.

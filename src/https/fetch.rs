@@ -3,8 +3,7 @@
 use std::time::Duration;
 
 use http::header::{
-    ACCEPT, CONTENT_LENGTH, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, RETRY_AFTER,
-    TRANSFER_ENCODING,
+    ACCEPT, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, LAST_MODIFIED, LOCATION, RETRY_AFTER, TRANSFER_ENCODING,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::{Bytes, Incoming};
@@ -12,7 +11,7 @@ use tokio::time::timeout;
 
 use super::HttpsError;
 use super::access_files::AccessFiles;
-use super::exchange::{exchange, read_body};
+use super::exchange::{announced_length, exchange, read_body};
 use crate::core::config::settings::server_access::ServerAccess;
 use crate::core::config::settings::server_url::ServerUrl;
 use crate::core::values::limits;
@@ -118,7 +117,7 @@ async fn followed(
     })
 }
 
-fn redirection(answer: &Response<Incoming>) -> Option<String> {
+pub(super) fn redirection(answer: &Response<Incoming>) -> Option<String> {
     let is_redirection = answer.status().is_redirection() && answer.status() != StatusCode::NOT_MODIFIED;
     let location = answer.headers().get(LOCATION).filter(|_| is_redirection)?;
     Some(String::from_utf8_lossy(location.as_bytes()).into_owned())
@@ -154,11 +153,10 @@ async fn document(
             return Err(HttpsError::Status { url: url.to_string(), status: status.as_u16(), retry_after });
         }
     }
-    let too_large = || HttpsError::TooLarge { url: url.to_string() };
+    let too_large = || HttpsError::TooLarge { url: url.to_string(), limit: limits::DOCUMENT_BYTES };
     let version = DocumentVersion::of(answer.headers());
-    let announced =
-        answer.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
-    if announced.is_some_and(|length: u64| length > limits::DOCUMENT_BYTES as u64) {
+    let announced = announced_length(answer.headers());
+    if announced.is_some_and(|length| length > limits::DOCUMENT_BYTES as u64) {
         return Err(too_large());
     }
     let has_known_end = announced.is_some() || answer.headers().contains_key(TRANSFER_ENCODING);
@@ -172,7 +170,7 @@ async fn document(
 }
 
 /// Seconds of the header `Retry-After`; zero without it. Its other form, a date, depends on a clock that may be wrong.
-fn retry_after(headers: &HeaderMap) -> Duration {
+pub(super) fn retry_after(headers: &HeaderMap) -> Duration {
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());
     Duration::from_secs(seconds.unwrap_or_default()).min(LONGEST_WAIT)
 }

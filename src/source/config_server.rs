@@ -12,9 +12,10 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::core::config::butane::NoLocalFiles;
 use crate::core::config::decode;
+use crate::core::config::ignition::remote_contents::UnresolvedConfig;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, ProblemClass};
 use crate::core::plan::plain_ignition;
-use crate::core::values::backoff::{RetryClass, first_retry};
+use crate::core::plan::plain_ignition::ReferencedContents;
 use crate::core::values::causes::chain;
 use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
@@ -22,7 +23,10 @@ use crate::host::facts::boot;
 use crate::host::memory_file::MemoryFile;
 use crate::https;
 use crate::https::{DocumentAnswer, DocumentRequest, DocumentVersion, HttpsError};
-use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent, acknowledge, config_ref};
+use crate::source::contents_fetcher::{ContentsFetcher, FetchError};
+use crate::source::{
+    FetchedConfig, LifecycleView, SourceCommand, SourceEvent, acknowledge, config_ref, delay_after,
+};
 
 /// Shortest time between two requests, whatever an operator asks for.
 const SPACING: Duration = Duration::from_secs(10);
@@ -32,6 +36,8 @@ const SPACING: Duration = Duration::from_secs(10);
 enum PollError {
     #[error(transparent)]
     Https(#[from] HttpsError),
+    #[error(transparent)]
+    Contents(#[from] FetchError),
     /// A document that is no valid config.
     #[error("{}", refusals.in_file(file))]
     Refused { file: String, refusals: RefusalList },
@@ -43,6 +49,7 @@ impl PollError {
     fn retry_after(&self) -> Duration {
         match self {
             Self::Https(error) => error.retry_after(),
+            Self::Contents(error) => error.retry_after(),
             Self::Refused { .. } | Self::Memory(_) => Duration::ZERO,
         }
     }
@@ -55,12 +62,23 @@ struct ServedConfig {
 }
 
 impl ServedConfig {
-    fn of(bytes: &[u8], request: &DocumentRequest) -> Result<Self, PollError> {
+    async fn of(
+        bytes: &[u8],
+        request: &DocumentRequest,
+        contents: &ContentsFetcher,
+    ) -> Result<Self, PollError> {
         let stem = plain_ignition::stem_of(request.url.last_element());
-        let received = plain_ignition::parse(bytes, stem, &NoLocalFiles);
-        let checked = received.and_then(|received| decode::decode(&received.config).map(|_| received.config));
-        let config =
-            checked.map_err(|refusals| PollError::Refused { file: request.url.to_string(), refusals })?;
+        let refused = |refusals: RefusalList| PollError::Refused { file: request.url.to_string(), refusals };
+        let received = contents.read(|remote| {
+            let referenced = ReferencedContents { local: &NoLocalFiles, remote };
+            match plain_ignition::parse(bytes, stem, referenced) {
+                Ok(received) => Ok(Ok(received.config)),
+                Err(UnresolvedConfig::Refused(refusals)) => Ok(Err(refusals)),
+                Err(UnresolvedConfig::Unfetched(wanted)) => Err(wanted),
+            }
+        });
+        let config = received.await?.map_err(refused)?;
+        decode::decode(&config).map_err(refused)?;
         let document = MemoryFile::of("machineconfig", config.document.to_string().as_bytes());
         Ok(Self { desired: config_ref(&config), document: document.map_err(PollError::Memory)? })
     }
@@ -71,21 +89,32 @@ impl ServedConfig {
 pub struct ConfigServerSource {
     request: DocumentRequest,
     interval: Duration,
+    contents: ContentsFetcher,
     events: UnboundedSender<SourceEvent>,
 }
 
 impl ConfigServerSource {
     /// Create the source; `interval` is the mean time between two requests, and reports go to `events`.
     #[must_use]
-    pub fn new(request: DocumentRequest, interval: Duration, events: UnboundedSender<SourceEvent>) -> Self {
-        Self { request, interval, events }
+    pub fn new(
+        request: DocumentRequest,
+        interval: Duration,
+        contents: ContentsFetcher,
+        events: UnboundedSender<SourceEvent>,
+    ) -> Self {
+        Self { request, interval, contents, events }
     }
 
     /// Run until the daemon drops its end of the command channel.
     pub async fn run(self, commands: UnboundedReceiver<SourceCommand>) {
         let asked = Notify::new();
         let (sender, polled) = unbounded_channel();
-        let polls = ServerPoller { request: &self.request, interval: self.interval, asked: &asked };
+        let polls = ServerPoller {
+            request: &self.request,
+            interval: self.interval,
+            contents: &self.contents,
+            asked: &asked,
+        };
         let answers = SourceAnswers { events: self.events, asked: &asked, served: None, error: None };
         tokio::select! {
             () = polls.run(sender) => {}
@@ -101,6 +130,7 @@ type PollResult = Result<Option<ServedConfig>, PollError>;
 struct ServerPoller<'a> {
     request: &'a DocumentRequest,
     interval: Duration,
+    contents: &'a ContentsFetcher,
     asked: &'a Notify,
 }
 
@@ -138,7 +168,11 @@ impl ServerPoller<'_> {
             DocumentAnswer::Document { bytes, version } => {
                 let digest = ContentDigest::of(&bytes);
                 let is_same = known.digest.as_ref() == Some(&digest);
-                let served = if is_same { None } else { Some(ServedConfig::of(&bytes, self.request)?) };
+                let served = if is_same {
+                    None
+                } else {
+                    Some(ServedConfig::of(&bytes, self.request, self.contents).await?)
+                };
                 // Only of a usable document: an unusable one is fetched and refused again.
                 *known = KnownDocument { version, digest: Some(digest) };
                 Ok(served)
@@ -157,13 +191,6 @@ struct KnownDocument {
 /// Spread a time by ±25 %: hosts that were started together must not ask together.
 fn spread(mean: Duration) -> Duration {
     mean * (750 + boot::jitter() / 2) / 1000
-}
-
-fn delay_after(failures: u32) -> Duration {
-    match failures {
-        1 => first_retry(boot::jitter()),
-        failures => RetryClass::Repair.backoff(failures - 1, boot::jitter()),
-    }
 }
 
 /// Answers the daemon, and reports what the poller finds.

@@ -3,19 +3,25 @@
 //!
 //! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use futures::future::OptionFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::sleep;
 
 use crate::core::config::decode;
+use crate::core::config::ignition::remote_contents::{RemoteContents, RemoteSource, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::documents::name_documents;
-use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
+use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render_for_host};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass};
 use crate::core::plan::plain_ignition;
+use crate::core::plan::plain_ignition::ReferencedContents;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
@@ -23,7 +29,8 @@ use crate::host::file_watch::FileWatch;
 use crate::host::local_directory::LocalDirectory;
 use crate::host::memory_file::MemoryFile;
 use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
-use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, config_ref};
+use crate::source::contents_fetcher::{ContentsFetcher, FetchError};
+use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, config_ref, delay_after};
 
 /// Pool name for the rendered config of several files.
 const POOL: &str = "local";
@@ -58,12 +65,16 @@ pub enum DirectoryError {
     /// A directory without a config.
     #[error("{} holds no config: put a file there whose name ends in .yaml, .json, .ign or .bu", path.display())]
     Empty { path: PathBuf },
+    /// Contents that were fetched, and are not in the cache any more.
+    #[error("contents of the config are fetched again")]
+    Unfetched(Vec<RemoteSource>),
+    #[error(transparent)]
+    Contents(#[from] FetchError),
 }
 
 /// Load the config at a path, and refuse one that cannot be decoded or that users other than root can change:
-/// its files and units become files and units of root. A single MachineConfig keeps its name. `local` has the files that Butane
-/// configs name.
-fn load(path: &Path, local: &LocalDirectory) -> Result<MachineConfig, DirectoryError> {
+/// its files and units become files and units of root. A single MachineConfig keeps its name.
+fn load(path: &Path, referenced: ReferencedContents<'_>) -> Result<MachineConfig, DirectoryError> {
     let files = files(path)?;
     for file in &files {
         ensure_only_root_changes(file)?;
@@ -71,7 +82,7 @@ fn load(path: &Path, local: &LocalDirectory) -> Result<MachineConfig, DirectoryE
     let is_alone = files.len() == 1;
     let mut configs = Vec::new();
     for file in &files {
-        configs.extend(configs_of(file, local, is_alone)?);
+        configs.extend(configs_of(file, referenced, is_alone)?);
     }
     match configs.as_slice() {
         [] => Err(DirectoryError::Empty { path: path.to_owned() }),
@@ -83,26 +94,30 @@ fn load(path: &Path, local: &LocalDirectory) -> Result<MachineConfig, DirectoryE
 /// Read the configs of a file. Problems of a config that `is_alone` have their places in the file; the merge finds those of others.
 fn configs_of(
     file: &Path,
-    local: &LocalDirectory,
+    referenced: ReferencedContents<'_>,
     is_alone: bool,
 ) -> Result<Vec<MachineConfig>, DirectoryError> {
     let bytes = read(file)?;
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let checked = plain_ignition::parse_all(&bytes, &name, local).and_then(|configs| {
-        if let ([only], true) = (configs.as_slice(), is_alone) {
-            decode::decode(only)?;
-        }
-        Ok(configs)
-    });
-    checked.map_err(|refusals| DirectoryError::Refused {
+    let refused = |refusals: RefusalList| DirectoryError::Refused {
         path: file.to_owned(),
         refusals: refusals.placed_in(&bytes),
-    })
+    };
+    let configs =
+        plain_ignition::parse_all(&bytes, &name, referenced).map_err(|unresolved| match unresolved {
+            UnresolvedConfig::Refused(refusals) => refused(refusals),
+            UnresolvedConfig::Unfetched(wanted) => DirectoryError::Unfetched(wanted),
+        })?;
+    if let ([only], true) = (configs.as_slice(), is_alone) {
+        decode::decode(only).map_err(refused)?;
+    }
+    Ok(configs)
 }
 
 fn merged(path: &Path, configs: &[MachineConfig]) -> Result<MachineConfig, DirectoryError> {
     let pool: PoolName = POOL.parse().expect("constant pool name is valid");
-    let rendered = render(configs, &RenderedName::OfPool(pool), &ReleaseImages::default())
+    let name = RenderedName::OfPool(pool);
+    let rendered = render_for_host(configs, &name, &ReleaseImages::default())
         .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
     Ok(name_documents(rendered, configs))
 }
@@ -173,6 +188,7 @@ fn watch_nearest(watch: &mut FileWatch, directories: &BTreeSet<PathBuf>) -> io::
 #[derive(Debug)]
 pub struct DirectorySource {
     path: PathBuf,
+    contents: ContentsFetcher,
     events: UnboundedSender<SourceEvent>,
     last: Option<ConfigRef>,
     error: Option<String>,
@@ -181,27 +197,34 @@ pub struct DirectorySource {
 impl DirectorySource {
     /// Create the source for a file or directory, which need not exist yet; reports go to `events`.
     #[must_use]
-    pub fn new(path: PathBuf, events: UnboundedSender<SourceEvent>) -> Self {
-        Self { path, events, last: None, error: None }
+    pub fn new(path: PathBuf, contents: ContentsFetcher, events: UnboundedSender<SourceEvent>) -> Self {
+        Self { path, contents, events, last: None, error: None }
     }
 
     /// Run until the daemon drops its end of the command channel.
     pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
-        let mut others = BTreeSet::new();
+        let (mut others, mut failures) = (BTreeSet::new(), 0_u32);
         loop {
             // Watch before reading, so that no later change is missed.
             let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
             let mut watched = watch_nearest(&mut watch, &others)?;
-            loop {
-                others = self.reload();
+            let retry = loop {
+                let loaded = tokio::select! {
+                    loaded = self.load(&mut others) => loaded,
+                    () = self.run_commands(&mut orders) => return Ok(()),
+                };
+                let retry = self.report(loaded);
                 if others.is_subset(&watched) {
-                    break;
+                    break retry;
                 }
                 watched.extend(watch_nearest(&mut watch, &others)?);
-            }
+            };
+            failures = if retry.is_some() { failures.saturating_add(1) } else { 0 };
+            let retry = retry.map(|after| sleep(after + delay_after(failures)));
             tokio::select! {
                 event = watch.next() => drop(event?),
+                Some(()) = OptionFuture::from(retry) => {}
                 () = self.run_commands(&mut orders) => return Ok(()),
             }
         }
@@ -227,8 +250,9 @@ impl DirectorySource {
 
     fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {
         let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
-        let local = local_files(&self.path);
-        let config = load(&self.path, &local).map_err(|error| failed(chain(&error)))?;
+        let loaded = self.contents.read_cached(|remote| self.load_with(remote, &mut BTreeSet::new()));
+        let loaded = loaded.unwrap_or_else(|wanted| Err(DirectoryError::Unfetched(wanted)));
+        let config = loaded.map_err(|error| failed(chain(&error)))?;
         if !config_ref(&config).is_same(desired) {
             return Err(failed(format!(
                 "{} has changed since it was reported as desired",
@@ -240,15 +264,39 @@ impl DirectorySource {
         Ok(FetchedConfig { document: Some(document), policy: None })
     }
 
-    /// Load the config, and report it or the error. Returns further directories in which a change matters: that in which owners
-    /// or modes have to be corrected, which may be far above the files, and those of local files.
-    fn reload(&mut self) -> BTreeSet<PathBuf> {
+    /// Load the config, and fetch what it names. Adds further directories in which a change matters: that in which owners or modes
+    /// have to be corrected, which may be far above the files, and those of local files.
+    async fn load(&self, others: &mut BTreeSet<PathBuf>) -> Result<MachineConfig, DirectoryError> {
+        let asked = RefCell::new(BTreeSet::new());
+        let loaded = self.contents.read(|remote| self.load_with(remote, &mut asked.borrow_mut())).await;
+        *others = asked.into_inner();
+        loaded?
+    }
+
+    fn load_with(
+        &self,
+        remote: &RemoteContents,
+        others: &mut BTreeSet<PathBuf>,
+    ) -> Result<Result<MachineConfig, DirectoryError>, Vec<RemoteSource>> {
         let local = local_files(&self.path);
-        let loaded = load(&self.path, &local);
-        let mut others = local.directories();
-        if let Err(DirectoryError::Untrusted(error)) = &loaded {
-            others.insert(directory_of(error.path()));
+        let loaded = load(&self.path, ReferencedContents { local: &local, remote });
+        others.extend(local.directories());
+        match loaded {
+            Err(DirectoryError::Unfetched(wanted)) => Err(wanted),
+            Err(DirectoryError::Untrusted(error)) => {
+                others.insert(directory_of(error.path()));
+                Ok(Err(error.into()))
+            }
+            loaded => Ok(loaded),
         }
+    }
+
+    /// Report the config or the error. Returns the time after which a server wants to be asked again, if one has to be.
+    fn report(&mut self, loaded: Result<MachineConfig, DirectoryError>) -> Option<Duration> {
+        let retry = match &loaded {
+            Err(DirectoryError::Contents(error)) => Some(error.retry_after()),
+            _ => None,
+        };
         let (desired, trouble) = match loaded {
             Ok(config) => (Some(config_ref(&config)), None),
             Err(error) => (None, Some(chain(&error))),
@@ -262,7 +310,7 @@ impl DirectorySource {
             self.last = Some(desired.clone());
             self.send(SourceEvent::DesiredChanged(desired));
         }
-        others
+        retry
     }
 
     /// Watch every directory on the path to the files, through symbolic links: Kubernetes replaces the

@@ -3,17 +3,22 @@
 //! phase.
 
 pub mod config_server;
+pub mod contents_cache;
+pub mod contents_fetcher;
 pub mod directory;
 pub mod kube;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle};
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::trust::document::TrustVersion;
+use crate::core::values::backoff::{RetryClass, first_retry};
 use crate::core::values::tree::ContentDigest;
+use crate::host::facts::boot;
 use crate::host::memory_file::MemoryFile;
 
 /// Request of the daemon to its source.
@@ -71,6 +76,14 @@ pub enum SourceEvent {
 fn config_ref(config: &MachineConfig) -> ConfigRef {
     let digest = ContentDigest::of(config.document.to_string().as_bytes());
     ConfigRef { config: config.name.clone(), image: None, digest: Some(digest.to_string().into()) }
+}
+
+/// Return the delay after this number of failed requests in a row.
+fn delay_after(failures: u32) -> Duration {
+    match failures {
+        1 => first_retry(boot::jitter()),
+        failures => RetryClass::Repair.backoff(failures.saturating_sub(1), boot::jitter()),
+    }
 }
 
 /// Acknowledge a view without a cluster: no component drains the node or reads published phases.

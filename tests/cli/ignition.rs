@@ -129,9 +129,17 @@ fn what_only_ignition_does_is_refused_by_name() {
             &["storage.files[0].contents.source", "https"],
         ),
         ("remote contents of 2.2", ignition("2.2.0", remote), &["storage.files[0].contents.source", "https"]),
-        ("other configs to merge", ignition("3.5.0", merge), &["spec.config.ignition.config.merge"]),
+        (
+            "other configs to merge",
+            ignition("3.5.0", merge),
+            &["spec.config.ignition.config.merge[0].source"],
+        ),
         ("another config in its place", ignition("3.2.0", replace), &["spec.config.ignition.config.replace"]),
-        ("other configs to append", ignition("2.2.0", append), &["spec.config.ignition.config.append"]),
+        (
+            "other configs to append",
+            ignition("2.2.0", append),
+            &["spec.config.ignition.config.append[0].source"],
+        ),
         (
             "encrypted volumes",
             ignition("3.4.0", luks),

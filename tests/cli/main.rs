@@ -8,6 +8,7 @@ mod ignition;
 mod installation;
 mod interruption;
 mod kola;
+mod remote_contents;
 mod render;
 mod sandbox;
 mod schema;

@@ -21,4 +21,5 @@ mod mcd;
 mod metrics;
 mod monitoring;
 mod reboot_policy;
+mod remote_contents;
 mod settings;

@@ -20,6 +20,7 @@ use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
 use crate::host::LockedRoot;
+use crate::host::facts::boot;
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::change::{ChangeResult, RebootOutlook};
@@ -100,7 +101,9 @@ pub(crate) struct UpdateRequest<'a> {
 
 pub(crate) fn run(args: &ApplyArgs) -> Result<CommandOutcome, CliError> {
     args.switch.ensure_consistent()?;
-    let desired = args.desired.load()?;
+    let is_of_host = args.place.root.is_none() && args.place.sysroot.is_none();
+    let is_target = is_of_host && boot::is_booted_ostree(Path::new("/"));
+    let desired = args.desired.load(is_target)?;
     let report = ChangeReport::begin("apply", args.change);
     match (&args.place.root, &args.place.sysroot) {
         (Some(root), _) => apply_to_tree(root, &desired, args, report),

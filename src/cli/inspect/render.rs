@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::cli::input::{load_document, local_files};
+use crate::cli::input::{contents_fetcher, load_document, local_files, with_contents};
 use crate::cli::output::document::DocumentNotation;
 use crate::cli::output::terminal::{print_text, warn};
 use crate::cli::output::words::counted;
@@ -15,6 +15,7 @@ use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::documents::name_documents;
 use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
 use crate::core::plan::plain_ignition;
+use crate::core::plan::plain_ignition::ReferencedContents;
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
@@ -71,7 +72,10 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     let bytes = load_document(file)?;
     let shown = file.display().to_string();
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let parsed = plain_ignition::parse_all(&bytes, &name, &*local_files(file));
+    let parsed = with_contents(&contents_fetcher(false)?, &shown, |remote| {
+        let local = local_files(file);
+        plain_ignition::parse_all(&bytes, &name, ReferencedContents { local: &*local, remote })
+    })?;
     let configs = parsed.and_then(|configs| {
         let mut refused: Vec<Refusal> = configs.iter().flat_map(|config| &config.unknown).cloned().collect();
         // Fields in a list have the number of their object, which is not known here: the merge refuses such a config.

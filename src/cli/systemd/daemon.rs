@@ -28,6 +28,7 @@ use crate::host::Root;
 use crate::host::facts::boot;
 use crate::https::DocumentRequest;
 use crate::source::config_server::ConfigServerSource;
+use crate::source::contents_fetcher::ContentsFetcher;
 use crate::source::directory::DirectorySource;
 use crate::source::kube::KubeSource;
 use crate::source::{SourceCommand, SourceEvent};
@@ -136,7 +137,8 @@ impl DaemonOptions {
 }
 
 pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
-    let settings = settings_of(&session::running_host()?.root, args)?;
+    let root = session::running_host()?.root;
+    let settings = settings_of(&root, args)?;
     let options = DaemonOptions::of(args, settings)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(DaemonError::Watch)?;
@@ -161,7 +163,7 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = run_source(&options, requests, event_sender, commands) => Err(ended),
+            ended = run_source(&options, root, requests, event_sender, commands) => Err(ended),
         }
     })?;
     Ok(CommandOutcome::Success)
@@ -186,22 +188,27 @@ fn settings_of(root: &Root, args: &DaemonArgs) -> Result<Settings, CliError> {
 /// Run the source, and return why it ended.
 async fn run_source(
     options: &DaemonOptions,
+    root: Root,
     requests: RequestCounts,
     events: UnboundedSender<SourceEvent>,
     commands: UnboundedReceiver<SourceCommand>,
 ) -> DaemonError {
     match &options.source {
-        SourceName::Directory(path) => match DirectorySource::new(path.clone(), events).run(commands).await {
-            Ok(()) => DaemonError::SourceEnded,
-            Err(error) => DaemonError::Watch(error),
-        },
+        SourceName::Directory(path) => {
+            let source = DirectorySource::new(path.clone(), ContentsFetcher::keeping(root), events);
+            match source.run(commands).await {
+                Ok(()) => DaemonError::SourceEnded,
+                Err(error) => DaemonError::Watch(error),
+            }
+        }
         SourceName::Server(url) => {
             let request = DocumentRequest {
                 url: url.clone(),
                 access: options.access.clone(),
                 limit: DocumentRequest::LIMIT,
             };
-            ConfigServerSource::new(request, options.poll_interval, events).run(commands).await;
+            let contents = ContentsFetcher::keeping(root);
+            ConfigServerSource::new(request, options.poll_interval, contents, events).run(commands).await;
             DaemonError::SourceEnded
         }
         SourceName::Kube => {

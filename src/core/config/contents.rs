@@ -10,8 +10,10 @@ use crate::core::values::limits;
 /// The reason why the contents of a file cannot be decoded from the config alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentsError {
-    /// A URL of another scheme than `data:`: the agent fetches nothing, so that a plan needs no network.
-    #[error("remote sources are not fetched (`{scheme}:`); embed the contents as a data URL")]
+    /// A URL of another scheme than `data:` that is not fetched: with what it says today, a plan would be another one tomorrow.
+    #[error(
+        "contents from `{scheme}:` are not fetched; embed them as a data URL, or, in an Ignition or Butane config, give an http(s) URL and its `verification.hash`"
+    )]
     Remote {
         /// The URL's scheme, cut to 16 characters.
         scheme: String,
@@ -55,20 +57,19 @@ impl ContentsDecoder {
         let bytes = match compression {
             None | Some("") => plain,
             Some("gzip") if plain.is_empty() && source.unwrap_or_default().is_empty() => plain,
-            Some("gzip") => self.inflate(&plain)?,
+            Some("gzip") => inflate(&plain, self.left)?,
             Some(other) => return Err(ContentsError::Compression(other.to_owned())),
         };
         self.left = self.left.checked_sub(bytes.len()).ok_or(ContentsError::TooLarge)?;
         Ok(bytes)
     }
+}
 
-    fn inflate(&self, plain: &[u8]) -> Result<Vec<u8>, ContentsError> {
-        let mut bytes = Vec::new();
-        // One byte more than the rest of the limit distinguishes a config at the limit from one above it.
-        let bound = self.left as u64 + 1;
-        MultiGzDecoder::new(plain).take(bound).read_to_end(&mut bytes).map_err(|_| ContentsError::Gzip)?;
-        Ok(bytes)
-    }
+/// Decompress contents, to one byte more than `limit` if they are longer: that tells them from contents at the limit.
+pub(crate) fn inflate(compressed: &[u8], limit: usize) -> Result<Vec<u8>, ContentsError> {
+    let (mut bytes, bound) = (Vec::new(), limit as u64 + 1);
+    MultiGzDecoder::new(compressed).take(bound).read_to_end(&mut bytes).map_err(|_| ContentsError::Gzip)?;
+    Ok(bytes)
 }
 
 /// Decode a data URL as MCD's Go library does: stricter than the WHATWG rules about percent signs, and with

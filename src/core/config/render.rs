@@ -135,6 +135,17 @@ pub fn render(
     name: &RenderedName,
     images: &ReleaseImages,
 ) -> Result<MachineConfig, RefusalList> {
+    let rendered = render_for_host(configs, name, images)?;
+    ensure_cluster_stores(&rendered.document)?;
+    Ok(rendered)
+}
+
+/// Merge like [`render`], where no cluster stores the result: it may be as large as any document.
+pub fn render_for_host(
+    configs: &[MachineConfig],
+    name: &RenderedName,
+    images: &ReleaseImages,
+) -> Result<MachineConfig, RefusalList> {
     ensure_mergeable(configs)?;
     let configs = in_order(configs);
     let spec = merge_specs(&configs, images);
@@ -146,7 +157,13 @@ pub fn render(
         "metadata": {"name": name.of(&spec)},
         "spec": spec,
     });
-    ensure_cluster_stores(&document)?;
+    let (bytes, most) = (document.to_string().len(), limits::DOCUMENT_BYTES);
+    if bytes > most {
+        return Err(RefusalList::one(
+            "",
+            format!("the rendered config has {bytes} bytes; the limit is {most}"),
+        ));
+    }
     let rendered = machine_config::parse_object(document, "")?;
     decode::decode(&rendered)?;
     Ok(rendered)
@@ -244,7 +261,7 @@ fn merge_ignition(configs: &[&MachineConfig]) -> Value {
         file.overwrite.get_or_insert(true);
     }
     ignition_version(configs).clone_into(&mut merged.ignition.version);
-    without_empty(serde_json::to_value(merged).expect("a config has only string keys"))
+    merge::without_empty(serde_json::to_value(merged).expect("a config has only string keys"))
 }
 
 fn files(config: &mut newest::Config) -> impl Iterator<Item = &mut newest::File> {
@@ -268,27 +285,6 @@ fn ignition_version<'a>(configs: &[&'a MachineConfig]) -> &'a str {
         version.as_str()
     });
     versions.fold(IGNITION_VERSION, std::cmp::max)
-}
-
-/// Remove null and empty members, which the cluster omits too.
-fn without_empty(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let members = members.into_iter().map(|(name, member)| (name, without_empty(member)));
-            members.filter(|(_, member)| !says_nothing(member)).collect()
-        }
-        Value::Array(items) => items.into_iter().map(without_empty).collect(),
-        other => other,
-    }
-}
-
-fn says_nothing(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.is_empty(),
-        _ => false,
-    }
 }
 
 fn ensure_kernel_takes_extensions(spec: &RenderedSpec) -> Result<(), RefusalList> {

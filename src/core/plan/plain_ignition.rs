@@ -6,26 +6,17 @@ use serde_json::{Map, Value, json};
 use super::first_boot;
 use crate::core::config::butane::LocalFiles;
 use crate::core::config::contents::ContentsDecoder;
-use crate::core::config::ignition::{AT_INSTALLATION, OTHER_CONFIGS, newest};
+use crate::core::config::ignition::newest;
+use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
+use crate::core::config::ignition::resolution::{ResolvedIgnition, resolve};
+use crate::core::config::ignition::work_of_ignition::is_filled;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::{butane, document, ignition, machine_config};
 use crate::core::values::paths::{CONTENT, ENCAPSULATED};
-use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::core::values::refusal::RefusalList;
 use crate::core::values::tree::ContentDigest;
 
-/// Sections that only Ignition applies, each with the reason and the way out.
-const REFUSED: [(&str, &str); 8] = [
-    ("ignition.config.merge", OTHER_CONFIGS),
-    ("ignition.config.append", OTHER_CONFIGS),
-    ("ignition.config.replace", OTHER_CONFIGS),
-    ("storage.disks", AT_INSTALLATION),
-    ("storage.raid", AT_INSTALLATION),
-    ("storage.filesystems", AT_INSTALLATION),
-    ("storage.luks", AT_INSTALLATION),
-    ("kernelArguments.shouldNotExist", "a config cannot remove kernel arguments; remove the section"),
-];
-
-/// Sections about fetching. They have no effect, because nothing is fetched.
+/// Sections about fetching. They have no effect: contents with a hash are fetched with the CAs of the system, without a proxy.
 const WITHOUT_EFFECT: [&str; 3] = ["ignition.proxy", "ignition.security", "ignition.timeouts"];
 
 /// Hexadecimal digits of the digest in the name of a config that has none.
@@ -35,6 +26,15 @@ const NAME_LENGTH: usize = 253;
 
 /// Beginning of the name of a config that has none, where nothing else names it.
 pub const DEFAULT_STEM: &str = "ignition";
+
+/// What a config names and does not contain.
+#[derive(Debug, Clone, Copy)]
+pub struct ReferencedContents<'a> {
+    /// Files that a Butane config names.
+    pub local: &'a dyn LocalFiles,
+    /// Contents that an Ignition or Butane config names by URL and hash, as far as they were fetched.
+    pub remote: &'a RemoteContents,
+}
 
 /// A MachineConfig as it was given, or in or from an Ignition config.
 #[derive(Debug)]
@@ -57,15 +57,18 @@ pub struct IgnitionOrigin {
 }
 
 /// Parse a MachineConfig, or an Ignition or Butane config in place of one, whose name begins with `stem` if it has none.
-/// `local` has the files that a Butane config names.
-pub fn parse(bytes: &[u8], stem: &str, local: &dyn LocalFiles) -> Result<ReceivedObject, RefusalList> {
-    let ReadDocument { document, is_butane } = ReadDocument::of(bytes, local)?;
+pub fn parse(
+    bytes: &[u8],
+    stem: &str,
+    referenced: ReferencedContents<'_>,
+) -> Result<ReceivedObject, UnresolvedConfig> {
+    let ReadDocument { document, is_butane } = ReadDocument::of(bytes, referenced.local)?;
     let Some(version) = version(&document).map(str::to_owned) else {
         return Ok(ReceivedObject { config: machine_config::parse_document(document)?, ignition: None });
     };
-    let CarrierConfig { document, left_out, is_served } = carrier(document, &NameOfConfig::WithDigest(stem))?;
-    // From its text, because the recorded form has to be readable too.
-    let config = machine_config::parse(document.to_string().as_bytes())?;
+    let carrier = carrier(document, &NameOfConfig::WithDigest(stem), referenced.remote)?;
+    let config = carrier.config()?;
+    let CarrierConfig { left_out, is_served, .. } = carrier;
     Ok(ReceivedObject { config, ignition: Some(IgnitionOrigin { version, is_butane, left_out, is_served }) })
 }
 
@@ -74,14 +77,14 @@ pub fn parse(bytes: &[u8], stem: &str, local: &dyn LocalFiles) -> Result<Receive
 pub fn parse_all(
     bytes: &[u8],
     file: &str,
-    local: &dyn LocalFiles,
-) -> Result<Vec<MachineConfig>, RefusalList> {
-    let ReadDocument { document, .. } = ReadDocument::of(bytes, local)?;
+    referenced: ReferencedContents<'_>,
+) -> Result<Vec<MachineConfig>, UnresolvedConfig> {
+    let ReadDocument { document, .. } = ReadDocument::of(bytes, referenced.local)?;
     if version(&document).is_none() {
-        return machine_config::parse_all_of(document);
+        return Ok(machine_config::parse_all_of(document)?);
     }
-    let carrier = carrier(document, &NameOfConfig::OfFile(file))?;
-    let mut config = machine_config::parse(carrier.document.to_string().as_bytes())?;
+    let carrier = carrier(document, &NameOfConfig::OfFile(file), referenced.remote)?;
+    let mut config = carrier.config()?;
     config.replaces_paths = true;
     Ok(vec![config])
 }
@@ -141,8 +144,21 @@ impl NameOfConfig<'_> {
 struct CarrierConfig {
     /// The object as a document.
     document: Value,
+    /// Keys of merged configs that have no effect.
+    unused: Vec<String>,
     left_out: Vec<String>,
     is_served: bool,
+}
+
+impl CarrierConfig {
+    /// Parse the object from its text, because the recorded form has to be readable too.
+    fn config(&self) -> Result<MachineConfig, RefusalList> {
+        let mut config = machine_config::parse(self.document.to_string().as_bytes())?;
+        let known: Vec<String> =
+            self.unused.iter().filter(|key| !config.ignition.unused.contains(key)).cloned().collect();
+        config.ignition.unused.extend(known);
+        Ok(config)
+    }
 }
 
 /// Return the version of an Ignition config; `None` for any other document.
@@ -156,17 +172,21 @@ fn version(document: &Value) -> Option<&str> {
 ///
 /// The answer of a config server holds the MachineConfig as a file, which is taken as on the first boot of a
 /// machine. Any other config becomes the `spec.config` of an object that is named by `stem` and its digest.
-fn carrier(document: Value, name: &NameOfConfig<'_>) -> Result<CarrierConfig, RefusalList> {
+fn carrier(
+    document: Value,
+    name: &NameOfConfig<'_>,
+    remote: &RemoteContents,
+) -> Result<CarrierConfig, UnresolvedConfig> {
     let parsed = ignition::parse(&document, "spec.config")?;
     let files = parsed.config.storage.and_then(|storage| storage.files).unwrap_or_default();
     if let (Some(encapsulated), Some(content)) = (contents(&files, ENCAPSULATED)?, contents(&files, CONTENT)?)
     {
-        return served(&encapsulated, &content, &files);
+        return Ok(served(&encapsulated, &content, &files)?);
     }
-    refuse_work_of_ignition(&document)?;
+    let ResolvedIgnition { document, unused } = resolve(document, remote)?;
     let left_out = WITHOUT_EFFECT.iter().filter(|section| is_filled(&document, section));
     let left_out = left_out.map(|section| format!("spec.config.{section}")).collect();
-    Ok(CarrierConfig { document: wrapped(document, name), left_out, is_served: false })
+    Ok(CarrierConfig { document: wrapped(document, name), unused, left_out, is_served: false })
 }
 
 /// Decode the contents of the file at `path`; `None` if the config has no such file.
@@ -184,40 +204,7 @@ fn served(encapsulated: &[u8], content: &[u8], files: &[newest::File]) -> Result
     let kept: Vec<&str> = kept.into_iter().flatten().filter_map(|file| file.get("path")?.as_str()).collect();
     let added = files.iter().map(|file| file.path.as_str()).filter(|path| !kept.contains(path));
     let left_out = added.map(str::to_owned).collect();
-    Ok(CarrierConfig { document, left_out, is_served: true })
-}
-
-/// Refuse sections that the agent would not apply, each by its name.
-fn refuse_work_of_ignition(document: &Value) -> Result<(), RefusalList> {
-    // The parser of Ignition 2.x refuses file systems by itself, and accepts the declaration of the root.
-    let is_legacy = version(document).is_some_and(|version| version.starts_with("2."));
-    let refused = REFUSED
-        .iter()
-        .filter(|(section, _)| is_filled(document, section))
-        .filter(|(section, _)| !(is_legacy && section.starts_with("storage.")))
-        .map(|(section, reason)| Refusal::new(format!("spec.config.{section}"), *reason))
-        .collect();
-    RefusalList::or(refused, ())
-}
-
-/// Return true if the section exists and has members.
-fn is_filled(document: &Value, section: &str) -> bool {
-    let found = document.pointer(&format!("/{}", section.replace('.', "/")));
-    match found {
-        None | Some(Value::Null) => false,
-        Some(Value::Array(items)) => !items.is_empty(),
-        Some(Value::Object(members)) => members.values().any(|member| !is_empty(member)),
-        Some(_) => true,
-    }
-}
-
-fn is_empty(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(items) => items.is_empty(),
-        Value::Object(members) => members.values().all(is_empty),
-        _ => false,
-    }
+    Ok(CarrierConfig { document, unused: Vec::new(), left_out, is_served: true })
 }
 
 /// Wrap the config. Kernel arguments move to where a MachineConfig has them.
@@ -244,8 +231,12 @@ mod tests {
 
     const NAME: NameOfConfig<'_> = NameOfConfig::WithDigest(DEFAULT_STEM);
 
+    fn carrier(document: Value, name: &NameOfConfig<'_>) -> Result<CarrierConfig, UnresolvedConfig> {
+        super::carrier(document, name, &RemoteContents::default())
+    }
+
     fn refused(document: &Value) -> Vec<String> {
-        let refused = carrier(document.clone(), &NAME).unwrap_err();
+        let refused = carrier(document.clone(), &NAME).unwrap_err().refusals();
         refused.as_slice().iter().map(|refusal| refusal.field.clone()).collect()
     }
 
@@ -277,23 +268,34 @@ mod tests {
         };
         let merge = json!([{"source": "https://example.com/more.ign"}]);
         let rows = [
-            ("3.2.0", "ignition.config.merge", merge.clone()),
-            ("3.2.0", "ignition.config.replace", json!({"source": "https://example.com/other.ign"})),
-            ("2.2.0", "ignition.config.append", merge),
-            ("3.2.0", "storage.disks", json!([{"device": "/dev/vda"}])),
-            ("3.4.0", "storage.raid", json!([{"name": "data", "level": "raid1", "devices": ["/dev/vdb"]}])),
+            ("3.2.0", "ignition.config.merge", "[0].source", merge.clone()),
+            (
+                "3.2.0",
+                "ignition.config.replace",
+                ".source",
+                json!({"source": "https://example.com/other.ign"}),
+            ),
+            ("2.2.0", "ignition.config.append", "[0].source", merge),
+            ("3.2.0", "storage.disks", "", json!([{"device": "/dev/vda"}])),
+            (
+                "3.4.0",
+                "storage.raid",
+                "",
+                json!([{"name": "data", "level": "raid1", "devices": ["/dev/vdb"]}]),
+            ),
             (
                 "3.5.0",
                 "storage.filesystems",
+                "",
                 json!([{"device": "/dev/vda4", "path": "/var", "format": "xfs"}]),
             ),
-            ("3.6.0", "storage.luks", json!([{"name": "root", "device": "/dev/vda4"}])),
-            ("3.3.0", "kernelArguments.shouldNotExist", json!(["quiet"])),
+            ("3.6.0", "storage.luks", "", json!([{"name": "root", "device": "/dev/vda4"}])),
+            ("3.3.0", "kernelArguments.shouldNotExist", "", json!(["quiet"])),
         ];
-        for (version, section, value) in rows {
+        for (version, section, member, value) in rows {
             assert_eq!(
                 refused(&config(version, section, value)),
-                [format!("spec.config.{section}")],
+                [format!("spec.config.{section}{member}")],
                 "{section}"
             );
             assert!(
@@ -307,15 +309,15 @@ mod tests {
     fn kernel_arguments_become_those_of_the_machine_config() {
         let document =
             json!({"ignition": {"version": "3.4.0"}, "kernelArguments": {"shouldExist": ["nosmt"]}});
-        let carrier = carrier(document.clone(), &NAME).unwrap().document;
-        assert_eq!(carrier["spec"]["kernelArguments"], json!(["nosmt"]));
-        assert_eq!(carrier["spec"]["config"], json!({"ignition": {"version": "3.4.0"}}));
-        let name = carrier["metadata"]["name"].as_str().unwrap();
+        let object = carrier(document.clone(), &NAME).unwrap().document;
+        assert_eq!(object["spec"]["kernelArguments"], json!(["nosmt"]));
+        assert_eq!(object["spec"]["config"], json!({"ignition": {"version": "3.4.0"}}));
+        let name = object["metadata"]["name"].as_str().unwrap();
         assert_eq!(name.len(), "ignition-".len() + NAME_DIGITS);
         let mut other = document.clone();
         other["kernelArguments"]["shouldExist"] = json!(["nosmt=force"]);
-        assert_ne!(super::carrier(other, &NAME).unwrap().document["metadata"]["name"], name);
-        assert_eq!(super::carrier(document, &NAME).unwrap().document["metadata"]["name"], name);
+        assert_ne!(carrier(other, &NAME).unwrap().document["metadata"]["name"], name);
+        assert_eq!(carrier(document, &NAME).unwrap().document["metadata"]["name"], name);
     }
 
     #[test]

@@ -14,6 +14,12 @@ pub const STORAGE_ENTRIES: usize = 20_000;
 pub const PATH_BYTES: usize = 4 << 20;
 /// Bytes of all decoded contents of one configuration together, after `gzip`.
 pub const INFLATED_BYTES: usize = 64 << 20;
+/// Bytes of all contents that one configuration names by URL: embedded in base64, they have to fit into a document.
+pub const REMOTE_BYTES: usize = DOCUMENT_BYTES / 4 * 3;
+/// Levels of Ignition configs that name each other.
+pub const MERGE_DEPTH: usize = 16;
+/// Ignition configs that one config names, at all levels together.
+pub const MERGED_CONFIGS: usize = 64;
 /// Bytes of a rendered config that the Kubernetes API server still stores. Rendering refuses a larger one;
 /// other commands warn.
 pub const CLUSTER_BYTES: usize = 1_572_864;

@@ -20,6 +20,10 @@ pub const ORIGINALS_OUTSIDE_ETC: &str = "/var/lib/flameholder/originals";
 /// Local versions of managed files that a change or a repair replaced, because they had drifted. Each has the version
 /// that was replaced last.
 pub const UNDONE: &str = "/var/lib/flameholder/undone";
+
+/// Contents that configs name by URL and hash, each in a file that is named by its hash.
+pub const FETCHED_CONTENTS: &str = "/var/lib/flameholder/fetched";
+
 /// Environment file of the daemon's unit: source and settings that the daemon starts with.
 pub const DAEMON_ENVIRONMENT: &str = "/etc/flameholder/daemon.env";
 
@@ -48,6 +52,9 @@ pub const MERGED_PULL_SECRET: &str = "/etc/mco/internal-registry-pull-secret.jso
 
 /// Certificates of image registries, one directory `HOST:PORT` for each.
 pub const REGISTRY_CAS: &str = "/etc/docker/certs.d";
+
+/// What Ignition reports of the installation.
+pub const IGNITION_RESULT: &str = "/etc/.ignition-result.json";
 
 /// The `MachineConfig` without its Ignition config, written by Ignition; its presence asks for the completion of
 /// the first boot.

@@ -12,15 +12,22 @@ use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::{Decode as _, Encode as _};
 
 #[cfg(not(feature = "rustls"))]
-use self::openssl::{OpensslStream as TlsStream, connect as connect_with_provider};
+use self::openssl::OpensslStream as ProviderStream;
+#[cfg(not(feature = "rustls"))]
+use self::openssl::connect as connect_with_provider;
 #[cfg(feature = "rustls")]
-use self::rustls::{RustlsStream as TlsStream, connect as connect_with_provider};
+use self::rustls::RustlsStream as ProviderStream;
+#[cfg(feature = "rustls")]
+use self::rustls::connect as connect_with_provider;
 use super::HttpsError;
 use super::access_files::AccessFiles;
 use super::error::CertificateFault;
 use super::fips::ensure_validated_tls;
 use crate::core::config::settings::server_access::PublicKeyPin;
 use crate::core::config::settings::server_url::ServerUrl;
+
+/// Stream that is protected by TLS.
+pub(super) type TlsStream = ProviderStream;
 
 /// Failure of a handshake.
 enum HandshakeFault {

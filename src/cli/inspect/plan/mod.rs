@@ -104,7 +104,7 @@ impl PlanArgs {
 
 pub(crate) fn run(args: &PlanArgs) -> Result<CommandOutcome, CliError> {
     let detail = args.detail()?;
-    let desired = args.desired.load()?;
+    let desired = args.desired.load(false)?;
     let asked = args.current.as_deref().map(load_applied_configuration).transpose()?;
     let policy = load_policy(args)?;
     let (mut plan, current) = match (&args.place.root, &args.place.sysroot) {

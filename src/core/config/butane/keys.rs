@@ -8,6 +8,12 @@ use crate::core::values::nearest_name::nearest;
 /// Keys by their paths, without the indices of lists.
 const KEYS: &[&str] = &[
     "ignition",
+    "ignition.config",
+    "ignition.config.merge",
+    "ignition.config.replace",
+    "ignition.proxy",
+    "ignition.security",
+    "ignition.timeouts",
     "kernel_arguments",
     "kernel_arguments.should_exist",
     "kernel_arguments.should_not_exist",
@@ -72,13 +78,26 @@ pub(super) const AT_FIRST_BOOT: [&str; 6] =
 const OF_NODES: [&str; 8] =
     ["group", "group.id", "group.name", "overwrite", "path", "user", "user.id", "user.name"];
 const NODES: [&str; 3] = ["storage.directories.", "storage.files.", "storage.links."];
-/// Keys of the contents of a file, and of each fragment that is appended.
+/// Keys of the contents of a file, of each fragment that is appended, and of another config.
 const OF_RESOURCES: [&str; 7] =
     ["compression", "http_headers", "inline", "local", "source", "verification", "verification.hash"];
-const RESOURCES: [&str; 2] = ["storage.files.append.", "storage.files.contents."];
+const RESOURCES: [&str; 4] = [
+    "ignition.config.merge.",
+    "ignition.config.replace.",
+    "storage.files.append.",
+    "storage.files.contents.",
+];
 /// Sections whose keys are left to the reader of the result.
-const PASSED_ON: [&str; 4] =
-    ["ignition", "metadata", "storage.files.append.http_headers", "storage.files.contents.http_headers"];
+const PASSED_ON: [&str; 8] = [
+    "ignition.config.merge.http_headers",
+    "ignition.config.replace.http_headers",
+    "ignition.proxy",
+    "ignition.security",
+    "ignition.timeouts",
+    "metadata",
+    "storage.files.append.http_headers",
+    "storage.files.contents.http_headers",
+];
 
 /// Return true if the keys of the section are not looked at.
 pub(super) fn is_passed_on(path: &str) -> bool {

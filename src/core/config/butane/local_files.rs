@@ -1,9 +1,10 @@
 //! Files that a Butane config names by `local`, below a directory that is given beside it.
 
+use std::fmt;
 use std::path::{Component, Path};
 
 /// Directory of the files that a config names.
-pub trait LocalFiles {
+pub trait LocalFiles: fmt::Debug {
     /// Read a file by its path below the directory.
     fn read(&self, path: &str) -> Result<Vec<u8>, LocalFileError>;
 

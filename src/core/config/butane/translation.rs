@@ -8,8 +8,13 @@ use serde_json::{Map, Value, json};
 use super::local_files::{LocalFileError, LocalFiles, ensure_beneath};
 use super::version::{ButaneVariant, ButaneVersion};
 use super::{keys, local_trees};
-use crate::core::config::ignition::{AT_INSTALLATION, OTHER_CONFIGS};
+use crate::core::config::ignition::AT_INSTALLATION;
 use crate::core::values::refusal::{Refusal, RefusalList};
+
+/// Sections with other Ignition configs.
+const OTHER_CONFIGS: [&str; 2] = ["ignition.config.merge", "ignition.config.replace"];
+const IN_MACHINE_CONFIG: &str =
+    "a MachineConfig has no other configs; give them as documents of their own beside this one";
 
 const EXPECTED_TEXT: &str = "expected a text";
 pub(super) const EXPECTED_LIST: &str = "expected a list";
@@ -24,6 +29,7 @@ pub fn translate(document: Value, local: &dyn LocalFiles) -> Result<Value, Refus
     let mut translation = ButaneTranslation { version, local, refused: Vec::new() };
     translation.check_keys(&document, "", "");
     translation.refuse_first_boot(&document);
+    translation.other_configs(&mut document);
     translation.files(&mut document);
     translation.units(&mut document);
     translation.users(&mut document);
@@ -75,14 +81,26 @@ impl ButaneTranslation<'_> {
     }
 
     fn refuse_first_boot(&mut self, document: &Value) {
-        let others =
-            ["ignition.config.merge", "ignition.config.replace"].map(|section| (section, OTHER_CONFIGS));
+        let others = OTHER_CONFIGS.map(|section| (section, IN_MACHINE_CONFIG));
+        let is_object = self.version.variant == ButaneVariant::OpenShift;
+        let others = others.into_iter().filter(|_| is_object);
         for (section, reason) in
             keys::AT_FIRST_BOOT.map(|section| (section, AT_INSTALLATION)).into_iter().chain(others)
         {
             if document.pointer(&format!("/{}", section.replace('.', "/"))).is_some_and(is_filled) {
                 self.refuse(section, reason);
             }
+        }
+    }
+
+    /// Turn the contents of other Ignition configs into data URLs.
+    fn other_configs(&mut self, document: &mut Value) {
+        for (index, other) in objects(document, "/ignition/config/merge") {
+            self.resource(other, &format!("ignition.config.merge[{index}]"));
+        }
+        let other = document.pointer_mut("/ignition/config/replace").and_then(Value::as_object_mut);
+        if let Some(other) = other {
+            self.resource(other, "ignition.config.replace");
         }
     }
 

@@ -41,6 +41,27 @@ pub fn remove_paths_of(parent: &mut newest::Config, child: &newest::Config) {
     }
 }
 
+/// Remove null and empty members, which the cluster omits too.
+pub(in crate::core::config) fn without_empty(value: Value) -> Value {
+    match value {
+        Value::Object(members) => {
+            let members = members.into_iter().map(|(name, member)| (name, without_empty(member)));
+            members.filter(|(_, member)| !says_nothing(member)).collect()
+        }
+        Value::Array(items) => items.into_iter().map(without_empty).collect(),
+        other => other,
+    }
+}
+
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(members) => members.is_empty(),
+        _ => false,
+    }
+}
+
 fn fields(config: &newest::Config) -> Object {
     let fields = serde_json::to_value(config).and_then(serde_json::from_value);
     fields.expect("a config is an object with string keys")

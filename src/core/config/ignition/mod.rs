@@ -1,8 +1,12 @@
 //! Ignition configs: parsing of every supported version, upgraded to the newest.
 
+pub mod content_hash;
 pub(crate) mod ignored_sections;
 pub mod merge;
+pub mod remote_contents;
+pub mod resolution;
 mod v2;
+pub(crate) mod work_of_ignition;
 
 pub use ignition_config::v3_6 as newest;
 use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
@@ -15,10 +19,9 @@ use crate::core::values::refusal::RefusalList;
 /// The accepted versions, as errors list them.
 const ACCEPTED: &str = "2.0.0 to 2.2.0 and 3.0.0 to 3.6.0";
 
-/// Reasons to refuse work that only Ignition does.
+/// Reason to refuse work that only Ignition does.
 pub(crate) const AT_INSTALLATION: &str =
     "only Ignition does this, at the first boot of a machine; remove the section, or reinstall the machine";
-pub(crate) const OTHER_CONFIGS: &str = "other configs are fetched by Ignition only; give the merged config";
 
 /// A parsed Ignition config with the keys that were ignored.
 #[derive(Debug, Clone, PartialEq)]

@@ -148,11 +148,13 @@ impl IgnitionV2 {
     }
 }
 
-/// Translate the references to other configs, which are fetched by Ignition only.
+/// Translate the references to other configs.
 fn other_configs(ignition: &Value) -> newest::IgnitionConfig {
     let resource = |config: &Value| {
         let source = config.get("source").and_then(Value::as_str).map(str::to_owned);
-        newest::Resource { source, ..newest::Resource::default() }
+        let hash = config.pointer("/verification/hash").and_then(Value::as_str).map(str::to_owned);
+        let verification = hash.map(|hash| newest::Verification { hash: Some(hash) });
+        newest::Resource { source, verification, ..newest::Resource::default() }
     };
     let appended = ignition.pointer("/config/append").and_then(Value::as_array);
     newest::IgnitionConfig {

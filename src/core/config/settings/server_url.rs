@@ -1,16 +1,19 @@
-//! Address of a document on an HTTPS server.
+//! Address of a document on an HTTPS server, and of contents on any web server.
 
 use std::fmt;
 use std::str::FromStr;
 
 use http::Uri;
+use http::uri::PathAndQuery;
 use serde::Deserialize;
 
 /// Port of HTTPS.
 const PORT: u16 = 443;
+/// Port of HTTP.
+const PLAIN_PORT: u16 = 80;
 
 /// Address of a document on an HTTPS server, such as `https://api-int.example.com:22623/config/worker`.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct ServerUrl {
     text: String,
@@ -19,7 +22,10 @@ pub struct ServerUrl {
     /// Host and port as the text has them.
     authority: String,
     port: u16,
+    /// Path, and the query if one is allowed.
     path: String,
+    /// False for `http:`.
+    is_protected: bool,
 }
 
 /// Unusable address. No message quotes it: a password could be in it.
@@ -37,6 +43,10 @@ pub enum UrlError {
     UserInfo,
     #[error("a URL with `?` or `#` is not supported: name the document by its path")]
     Query,
+    #[error("a URL with `#` is not supported: a server is not told what follows it")]
+    Fragment,
+    #[error("it leads from https:// to http://, which does not protect the request")]
+    Downgraded,
 }
 
 /// Return true if the text is meant as a URL.
@@ -64,7 +74,13 @@ impl ServerUrl {
         self.port
     }
 
-    /// Absolute path of the document on the server.
+    /// True if the server is to be asked by TLS.
+    #[must_use]
+    pub fn is_protected(&self) -> bool {
+        self.is_protected
+    }
+
+    /// Absolute path of the document on the server; of contents, with the query.
     #[must_use]
     pub fn path(&self) -> &str {
         &self.path
@@ -74,6 +90,33 @@ impl ServerUrl {
     #[must_use]
     pub fn last_element(&self) -> Option<&str> {
         self.path.rsplit('/').next().filter(|element| !element.is_empty())
+    }
+
+    /// Parse the address of contents whose hash is known, so that `http:` serves as well. A query can be a signature, with which
+    /// others could fetch the contents: no text shows it.
+    pub fn of_contents(text: &str) -> Result<Self, UrlError> {
+        if text.contains('#') {
+            return Err(UrlError::Fragment);
+        }
+        let (text, query) = text.split_once('?').map_or((text, None), |(text, query)| (text, Some(query)));
+        let mut url = Self::parsed(text)?;
+        if let Some(query) = query {
+            url.path = format!("{}?{query}", url.path)
+                .parse::<PathAndQuery>()
+                .map_err(|_| UrlError::Malformed)?
+                .to_string();
+        }
+        Ok(url)
+    }
+
+    /// Return the address of contents to which a `Location` header leads. The way from `https:` to `http:` is refused.
+    pub fn redirected_contents(&self, location: &str) -> Result<Self, UrlError> {
+        let scheme = if self.is_protected { "https" } else { "http" };
+        let is_path = location.starts_with('/') && !location.starts_with("//");
+        let whole =
+            if is_path { format!("{scheme}://{}{location}", self.authority) } else { location.to_owned() };
+        let next = Self::of_contents(&whole)?;
+        if self.is_protected && !next.is_protected { Err(UrlError::Downgraded) } else { Ok(next) }
     }
 
     /// Return the address that the value of a `Location` header names: a URL, or a path of this server.
@@ -106,25 +149,35 @@ impl FromStr for ServerUrl {
         if text.contains(['?', '#']) {
             return Err(UrlError::Query);
         }
+        let url = Self::parsed(text)?;
+        if url.is_protected { Ok(url) } else { Err(UrlError::Unprotected) }
+    }
+}
+
+impl ServerUrl {
+    /// Parse an address without a query.
+    fn parsed(text: &str) -> Result<Self, UrlError> {
         let uri: Uri = text.parse().map_err(|_| UrlError::Malformed)?;
-        match uri.scheme_str() {
-            Some("https") => {}
-            Some("http") => return Err(UrlError::Unprotected),
+        let is_protected = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
             _ => return Err(UrlError::Malformed),
-        }
+        };
         let authority =
             uri.authority().filter(|found| !found.host().is_empty()).ok_or(UrlError::Malformed)?;
         if authority.as_str().contains('@') {
             return Err(UrlError::UserInfo);
         }
+        let default_port = if is_protected { PORT } else { PLAIN_PORT };
         let is_numbered = authority.as_str() != authority.host();
-        let port = if is_numbered { authority.port_u16().ok_or(UrlError::Malformed)? } else { PORT };
+        let port = if is_numbered { authority.port_u16().ok_or(UrlError::Malformed)? } else { default_port };
         Ok(Self {
             text: text.to_owned(),
             host: authority.host().trim_matches(['[', ']']).to_owned(),
             authority: authority.as_str().to_owned(),
             port,
             path: uri.path().to_owned(),
+            is_protected,
         })
     }
 }
@@ -140,6 +193,13 @@ impl TryFrom<String> for ServerUrl {
 impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+/// Shows no query.
+impl fmt::Debug for ServerUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.text, f)
     }
 }
 
@@ -200,6 +260,26 @@ mod tests {
             let refused = text.parse::<ServerUrl>().unwrap_err().to_string();
             assert!(refused.contains(mentions) && !refused.contains("very-secret"), "{text}: {refused}");
         }
+    }
+
+    #[test]
+    fn query_of_contents_is_sent_and_shown_nowhere() {
+        let contents = ServerUrl::of_contents;
+        let signed = contents("https://host/tool?signature=very-secret&a=%2F").unwrap();
+        assert_eq!(
+            (signed.to_string().as_str(), signed.path()),
+            ("https://host/tool", "/tool?signature=very-secret&a=%2F")
+        );
+        let plain = contents("http://host").unwrap();
+        assert_eq!((plain.port(), plain.path(), plain.is_protected()), (80, "/", false));
+        assert_eq!(plain.redirected_contents("/a?b").unwrap().path(), "/a?b");
+        let elsewhere = signed.redirected_contents("https://other/x?token=1").unwrap();
+        assert_eq!((elsewhere.host(), elsewhere.path()), ("other", "/x?token=1"));
+        assert_eq!(signed.redirected_contents("http://other/x"), Err(UrlError::Downgraded));
+        assert_eq!(contents("https://host/a b?c"), Err(UrlError::Malformed));
+        assert_eq!(contents("https://host/a?b c"), Err(UrlError::Malformed));
+        assert_eq!(contents("https://host/a#b"), Err(UrlError::Fragment));
+        assert_eq!(contents("https://me:very-secret@host/a"), Err(UrlError::UserInfo));
     }
 
     #[test]

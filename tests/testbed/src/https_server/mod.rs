@@ -53,6 +53,8 @@ pub struct ServerState {
     /// Answers for certain paths, before the other one.
     pub answers: BTreeMap<String, ServerAnswer>,
     pub document: Vec<u8>,
+    /// Documents for certain paths, without a query, before the other one.
+    pub documents: BTreeMap<String, Vec<u8>>,
     /// Name of the document's version, sent as `ETag` and compared with `If-None-Match`.
     pub etag: Option<String>,
     /// Versions of Ignition that the server knows; others are refused with 400, and 3.0 with 500.
@@ -198,10 +200,18 @@ async fn read_body(stream: &mut TlsStream<TcpStream>, head: &str) -> Option<Vec<
     Some(body)
 }
 
+/// Return the document that the request asks for.
+fn asked<'s>(state: &'s ServerState, head: &str) -> &'s [u8] {
+    let target = head.split(' ').nth(1).unwrap_or_default();
+    let path = target.split('?').next().unwrap_or_default();
+    state.documents.get(path).unwrap_or(&state.document)
+}
+
 /// Return the bytes to send first.
 fn reply(state: &ServerState, answer: &ServerAnswer, head: &str) -> Vec<u8> {
-    let length = state.document.len();
-    let half = state.document.get(..length / 2).unwrap_or_default();
+    let document = asked(state, head);
+    let length = document.len();
+    let half = document.get(..length / 2).unwrap_or_default();
     let status = |status: u16, more: &str| {
         format!("HTTP/1.1 {status} Status\r\n{more}Content-Length: 0\r\n\r\n").into_bytes()
     };
@@ -218,11 +228,12 @@ fn reply(state: &ServerState, answer: &ServerAnswer, head: &str) -> Vec<u8> {
         ServerAnswer::Truncated | ServerAnswer::Stalled => {
             [format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n").as_bytes(), half].concat()
         }
-        ServerAnswer::Document => document(state, head, &status),
+        ServerAnswer::Document => versioned(state, head, &status),
     }
 }
 
-fn document(state: &ServerState, head: &str, status: &dyn Fn(u16, &str) -> Vec<u8>) -> Vec<u8> {
+/// Return the document, unless the request has no token, knows its version or cannot read it.
+fn versioned(state: &ServerState, head: &str, status: &dyn Fn(u16, &str) -> Vec<u8>) -> Vec<u8> {
     let header = |name: &str| {
         let mut lines = head.lines().filter_map(|line| line.split_once(": "));
         lines.find(|(found, _)| found.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned())
@@ -244,9 +255,9 @@ fn document(state: &ServerState, head: &str, status: &dyn Fn(u16, &str) -> Vec<u
         return status(304, "");
     }
     let etag = etag.map(|etag| format!("ETag: {etag}\r\n")).unwrap_or_default();
-    let length = state.document.len();
-    let head = format!("HTTP/1.1 200 OK\r\n{etag}Content-Length: {length}\r\n\r\n");
-    [head.as_bytes(), &state.document].concat()
+    let document = asked(state, head);
+    let head = format!("HTTP/1.1 200 OK\r\n{etag}Content-Length: {}\r\n\r\n", document.len());
+    [head.as_bytes(), document].concat()
 }
 
 /// Return major and minor number of the version that the config server would choose: that of the first entry for
