@@ -3,6 +3,7 @@
 use std::fs;
 
 use osimage::Os;
+use serde_json::{Value, json};
 use testbed::booted::config::{Config, full_config};
 use testbed::booted::host::{Host, assert_unlocked};
 use testbed::dbus::fake_systemd::{FakeSystemd, Script};
@@ -106,6 +107,64 @@ fn host_is_adopted_released_and_adopted_again() {
     let repaired = run_ok(&host, &["flameholder", "adopt", "--repair"]);
     assert!(repaired.contains("repaired: /etc/app/two.conf is missing"), "{repaired}");
     host.assert_no_drift();
+}
+
+/// Write an Ignition config with these files, whose contents are their paths, and return its path on the host.
+fn ignition(host: &Host, name: &str, paths: &[&str]) -> String {
+    let file =
+        |path: &&str| json!({"path": path, "mode": 420, "contents": {"source": format!("data:,{path}")}});
+    let files: Vec<Value> = paths.iter().map(file).collect();
+    let document = json!({"ignition": {"version": "3.4.0"}, "storage": {"files": files}});
+    fs::write(host.path("media").join(name), document.to_string()).unwrap();
+    format!("/run/media/{name}")
+}
+
+#[test]
+fn host_is_adopted_as_ignition_installed_it_and_files_that_leave_the_config_go() {
+    let host = Host::install(Os::new(1));
+    for name in ["app/a.conf", "app/old.conf"] {
+        host.write_etc(name, &format!("/etc/{name}"));
+    }
+    let result = r#"{"provisioningDate": "2026-05-04T09:30:00Z", "userConfigProvided": true}"#;
+    host.write_etc(".ignition-result.json", result);
+    let nothing = run_with_systemd(&host, &["flameholder", "adopt"]).0;
+    assert!(nothing.stderr.contains("with --config"), "{nothing:?}");
+    let installed = ignition(&host, "installed.ign", &["/etc/app/a.conf", "/etc/app/old.conf"]);
+    let adopt = ["flameholder", "adopt", "--config", &installed];
+    host.write_etc("app/a.conf", "changed");
+    fs::remove_file(host.etc("app/old.conf")).unwrap();
+    let refused = run_with_systemd(&host, &adopt).0;
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.stderr.contains("/etc/app/old.conf is missing"), "{refused:?}");
+    assert!(refused.stderr.contains("/etc/app/a.conf"), "{refused:?}");
+    assert!(!host.etc("flameholder/generation").exists());
+    for name in ["app/a.conf", "app/old.conf"] {
+        host.write_etc(name, &format!("/etc/{name}"));
+    }
+    let adopted = run_ok(&host, &adopt);
+    assert!(adopted.contains("adopted the current config ignition-"), "{adopted}");
+    assert!(adopted.contains("installed the host at 2026-05-04T09:30:00Z, with a config"), "{adopted}");
+    host.assert_no_drift();
+    let planned = host.run(["flameholder", "plan", "--exit-code", "--desired", &installed]);
+    assert_eq!(planned.code, Some(0), "{planned:?}");
+    let again = run_with_systemd(&host, &adopt).0;
+    assert!(again.stderr.contains("manages this host already"), "{again:?}");
+    host.update(&ignition(&host, "next.ign", &["/etc/app/a.conf"]), None);
+    assert_eq!(host.read_etc("app/a.conf").as_deref(), Some("/etc/app/a.conf"));
+    assert_eq!(host.read_etc("app/old.conf"), None);
+    host.assert_no_drift();
+}
+
+#[test]
+fn config_of_the_installation_is_refused_where_another_was_applied_since() {
+    let host = mcd_host();
+    let installed = ignition(&host, "installed.ign", &[]);
+    let refused = run_with_systemd(&host, &["flameholder", "adopt", "--config", &installed]).0;
+    assert!(
+        refused.stderr.contains("rendered-one in") && refused.stderr.contains("leave out --config"),
+        "{refused:?}"
+    );
+    assert_removed(&host);
 }
 
 #[test]

@@ -1,20 +1,24 @@
-//! `flameholder adopt`: take a node over from the machine-config-daemon without a reboot.
+//! `flameholder adopt`: take a node over from the machine-config-daemon, or a host as Ignition installed it, without a reboot.
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::image_agent::VERSION;
+use crate::cli::input::load_applied_configuration;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::terminal::say;
 use crate::cli::{CliError, CommandOutcome, image_agent, session};
 use crate::core::config::settings::source::SourceName;
 use crate::core::enablement::UnitName;
+use crate::core::state::installation::ignition_result::IgnitionResult;
 use crate::core::state::installation::{DAEMON_UNIT, EXTENSION_RELEASE};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::causes;
+use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
+use crate::core::values::paths::IGNITION_RESULT;
 use crate::host::facts;
 use crate::host::systemd::system_status;
 use crate::host::{Root, ServiceControl as _, SystemdServices};
@@ -30,6 +34,10 @@ pub(crate) struct AdoptArgs {
     /// Repair drift from the node's current config; without this option drift makes the command fail
     #[arg(long)]
     repair: bool,
+    /// Take this config, with which Ignition installed the host, for its current one: a MachineConfig, Ignition config or Butane
+    /// config; without it, the machine-config-daemon's is taken
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    config: Option<PathBuf>,
     /// Start the daemon with this source of the desired config: `kube`, `dir:PATH` or a URL; without it no daemon
     /// is started
     #[arg(long, value_name = "SOURCE")]
@@ -54,16 +62,21 @@ pub(crate) struct AdoptArgs {
 
 pub(crate) fn run(args: &AdoptArgs) -> Result<CommandOutcome, CliError> {
     let environment = environment(args)?;
+    let installed = args.config.as_deref().map(load_applied_configuration).transpose()?;
     let agent = origin()?;
     if matches!(agent, AgentOrigin::Copy(_)) {
         image_agent::give_way();
     }
-    let note = note_on(&agent);
+    let mut note = note_on(&agent);
     let mut report = ChangeReport::begin("adopt", args.change);
     let host = session::running_host()?;
+    if installed.is_some() {
+        note.push_str(&note_on_ignition(&host.root)?);
+    }
     let mut open = args.os_backend.opener(&settings_or_default(&host.root));
     let (mut session, locked) = args.change.wait.stage_on(&host, &mut open)?;
-    let adoption = AdoptRequest { agent, repairs: args.repair, environment: environment.as_deref() };
+    let environment = environment.as_deref();
+    let adoption = AdoptRequest { agent, repairs: args.repair, environment, installed };
     let adopted = adopt(&mut *session, &SystemdServices::system(), &locked, adoption)?;
     drop((session, locked));
     let result = if adopted.was_ours { ChangeResult::Unchanged } else { ChangeResult::Adopted };
@@ -155,6 +168,19 @@ fn note_on(agent: &AgentOrigin<'_>) -> String {
             format!("the agent ({VERSION}) is a system extension, so that only its units are installed\n")
         }
     }
+}
+
+/// Say what Ignition reported of the installation.
+fn note_on_ignition(root: &Root) -> Result<String, CliError> {
+    let path = ManagedPath::constant(IGNITION_RESULT);
+    let bytes = root.read(&path, limits::FRAGMENT_BYTES)?;
+    let Some(bytes) = bytes else {
+        return Ok(format!("{IGNITION_RESULT} is missing: when Ignition ran is not known\n"));
+    };
+    Ok(match IgnitionResult::parse(&bytes) {
+        Ok(result) => format!("{result}\n"),
+        Err(error) => format!("{IGNITION_RESULT} cannot be read: {error}\n"),
+    })
 }
 
 fn text(adopted: &AdoptOutcome, note: &str) -> String {

@@ -1,6 +1,7 @@
 //! Files of the agent on a host whose image does not ship it: the executables in a directory per version, a
 //! link to the version in use, and the enabled units that run it. `adopt` installs them from a pod.
 
+pub mod ignition_result;
 pub mod image_agent;
 pub mod late_activation;
 

@@ -1,4 +1,4 @@
-//! Adoption of a host from the machine-config-daemon (MCD): the booted deployment becomes a generation,
+//! Adoption of a host from the machine-config-daemon (MCD), or from Ignition: the booted deployment becomes a generation,
 //! unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -70,6 +70,8 @@ pub struct AdoptRequest<'a> {
     pub repairs: bool,
     /// Content for [`DAEMON_ENVIRONMENT`]; `None` leaves that file alone.
     pub environment: Option<&'a str>,
+    /// Config that Ignition applied at the installation; `None` for the one that MCD applied.
+    pub installed: Option<DecodedConfig>,
 }
 
 /// Make the booted deployment a generation and install the agent, in one transaction. If the OS image contains
@@ -106,29 +108,27 @@ fn adopt_booted(
     interrupted::recover_first(host)?;
     let booted = &host.running.booted;
     let mut current = CurrentState::load(host)?;
-    let AdoptRequest { agent, repairs, environment } = adoption;
+    let AdoptRequest { agent, repairs, environment, installed } = adoption;
     let (installing, units_gave_way) = agent_steps(host, agent)?;
     let mut adopting = Adopting { from: None, to: GenerationId::default(), installing, environment };
+    let profile = if installed.is_some() { Profile::Native } else { Profile::Mcd };
     // A deployment that is a generation already only gets the agent's new version; MCD and pending updates
     // do not matter for that.
     if let Some(record) = current.record.as_ref().filter(|record| record.names(&booted.deployment)) {
-        let (config, generation) = (record.config.clone(), record.generation.clone());
-        (adopting.from, adopting.to) = (Some(generation.clone()), generation.clone());
-        let has_changed = adopting.carry_out(host, os, services, Vec::new(), SelinuxLabels::new())?;
-        return Ok(AdoptOutcome {
-            config,
-            generation,
-            was_ours: true,
-            has_changed,
-            repaired: Vec::new(),
-            units_gave_way,
-        });
+        if installed.is_some() {
+            return Err(HandoverError::Managed(record.config.clone()).into());
+        }
+        let outcome = adopting.update_agent(record, host, os, services)?;
+        return Ok(AdoptOutcome { units_gave_way, ..outcome });
     }
     ensure_mcd_stopped()?;
     if let Some(pending) = pending::load(host.as_root())? {
         return Err(HandoverError::Pending(pending.generation().to_owned()).into());
     }
-    let applied = applied(host, current.configuration.take())?;
+    let applied = match installed {
+        Some(installed) => ensure_unchanged_since(installed, current.configuration.take())?,
+        None => applied(host, current.configuration.take())?,
+    };
     current.configuration = Some(applied.clone());
     let policy = DisruptionPolicy::default();
     let target = UpdateTarget {
@@ -136,7 +136,7 @@ fn adopt_booted(
         desired: &applied,
         image: None,
         purpose: UpdatePurpose::Update,
-        profile: Profile::Mcd,
+        profile,
         policy: &policy,
     };
     stage::ensure_none_staged(os, host)?;
@@ -181,6 +181,21 @@ struct Adopting<'a> {
 }
 
 impl Adopting<'_> {
+    /// Install the agent's files on a host that is adopted already.
+    fn update_agent(
+        mut self,
+        record: &GenerationRecord,
+        root: &LockedRoot<'_>,
+        os: &mut dyn Sysroot,
+        services: &dyn ServiceControl,
+    ) -> Result<AdoptOutcome, TransactionError> {
+        let (config, generation) = (record.config.clone(), record.generation.clone());
+        (self.from, self.to) = (Some(generation.clone()), generation.clone());
+        let has_changed = self.carry_out(root, os, services, Vec::new(), SelinuxLabels::new())?;
+        let (repaired, units_gave_way) = (Vec::new(), false);
+        Ok(AdoptOutcome { config, generation, was_ours: true, has_changed, repaired, units_gave_way })
+    }
+
     /// Apply the change. The daemon's environment file comes last: the daemon starts once that exists.
     /// Returns true if any file changed.
     fn carry_out(
@@ -233,6 +248,17 @@ fn applied(root: &Root, found: Option<DecodedConfig>) -> Result<DecodedConfig, T
     };
     let image = read(CURRENT_IMAGE)?.map(|bytes| String::from_utf8_lossy(&bytes).trim().to_owned());
     Ok(whole.layered(image.filter(|image| !image.is_empty())))
+}
+
+/// Return the config of the installation; fail if another one was applied since.
+fn ensure_unchanged_since(
+    installed: DecodedConfig,
+    found: Option<DecodedConfig>,
+) -> Result<DecodedConfig, HandoverError> {
+    match found {
+        None => Ok(installed),
+        Some(found) => Err(HandoverError::AppliedSince(found.object.name)),
+    }
 }
 
 /// Fail while an MCD update is unfinished: a mixed state would be recorded as the current config.

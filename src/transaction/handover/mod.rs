@@ -1,5 +1,5 @@
 //! Handover between the machine-config-daemon (MCD) and this agent: `flameholder adopt` and `flameholder
-//! release`.
+//! release`. A host that Ignition installed is adopted in the same way.
 //!
 //! Neither changes the configuration of the host. Adopting writes a generation record for the booted
 //! deployment and takes over MCD's copies of original files as pre-images; releasing removes the record and
@@ -42,9 +42,19 @@ pub enum HandoverError {
     Processes(#[source] io::Error),
     /// MCD never applied a config on this host.
     #[error(
-        "there is nothing to adopt: the machine-config-daemon left no configuration in /etc/machine-config-daemon/currentconfig; run `flameholder apply` or the daemon instead"
+        "there is nothing to adopt: the machine-config-daemon left no configuration in /etc/machine-config-daemon/currentconfig; give the config with which Ignition installed the host with --config, or run `flameholder apply` or the daemon instead"
     )]
     NothingApplied,
+    /// The config of the installation is given for a host that is managed.
+    #[error(
+        "flameholder manages this host already, with {0}; change it with `flameholder apply`, without --config"
+    )]
+    Managed(ConfigName),
+    /// The config of the installation is given for a host that MCD configured since.
+    #[error(
+        "{0} in /etc/machine-config-daemon/currentconfig was applied since the installation; leave out --config to adopt the host with it"
+    )]
+    AppliedSince(ConfigName),
     /// The config has no files or units, so none would be managed after adoption.
     #[error(
         "{0} in /etc/machine-config-daemon/currentconfig has no files and no units, as after a first boot, and /etc/mcs-machine-config-content.json does not have them either; write the complete configuration to the latter, or let the machine-config-daemon apply one"
