@@ -204,7 +204,7 @@ impl DirectorySource {
     /// Run until the daemon drops its end of the command channel.
     pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
         let (mut others, mut failures) = (BTreeSet::new(), 0_u32);
-        loop {
+        'changed: loop {
             // Watch before reading, so that no later change is missed.
             let mut watch = FileWatch::new()?;
             self.watch(&mut watch)?;
@@ -212,6 +212,11 @@ impl DirectorySource {
             let retry = loop {
                 let loaded = tokio::select! {
                     loaded = self.load(&mut others) => loaded,
+                    // A server can take minutes to send what another config does not name any more.
+                    event = watch.next() => {
+                        event?;
+                        continue 'changed;
+                    }
                     () = self.run_commands(&mut orders) => return Ok(()),
                 };
                 let retry = self.report(loaded);

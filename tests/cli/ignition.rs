@@ -174,6 +174,21 @@ fn what_only_ignition_does_is_refused_by_name() {
 }
 
 #[test]
+fn file_of_a_merged_config_comes_from_the_document_that_names_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let merged = json!({"ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": "/etc/merged"}]}});
+    let source = testbed::model::document::data_url(merged.to_string().as_bytes());
+    let outer = json!({"ignition": {"version": "3.4.0", "config": {"merge": [{"source": source}]}}});
+    let outer = written(&directory, "site.ign", &outer);
+    let rendered = flameholder(["render", outer.to_str().unwrap()]);
+    assert_eq!(rendered.code, Some(0), "{rendered:?}");
+    let rendered: Value = serde_json::from_str(&rendered.stdout).unwrap();
+    let documents = rendered["metadata"]["annotations"]["flameholder/documents"].as_str().unwrap();
+    let documents: Value = serde_json::from_str(documents).unwrap();
+    assert_eq!(documents, json!({"/etc/merged": ["site.ign"]}));
+}
+
+#[test]
 fn users_besides_core_are_not_reconcilable() {
     let directory = tempfile::tempdir().unwrap();
     let users = json!({"ignition": {"version": "3.4.0"},

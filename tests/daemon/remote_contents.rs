@@ -81,6 +81,22 @@ fn contents_are_fetched_again_until_the_server_has_them_and_then_kept() {
 }
 
 #[test]
+fn changed_config_is_read_while_a_server_stalls() {
+    let (host, _authority, server) = host_with_server("two");
+    desire(&host, &server, &hash("two"));
+    server.with(|state| state.answer = ServerAnswer::Stalled);
+    let mut agent = start(&host);
+    server.wait_for_requests(1);
+    server.with(|state| {
+        state.answer = ServerAnswer::Document;
+        state.document = b"three".to_vec();
+    });
+    desire(&host, &server, &hash("three"));
+    agent.wait_for_line("Done rendered-local-");
+    assert_eq!(host.read_etc("nmstate/openshift/app.yml").as_deref(), Some("three"));
+}
+
+#[test]
 fn contents_with_another_hash_are_refused_until_the_config_or_the_server_is_right() {
     let (host, _authority, server) = host_with_server("two");
     desire(&host, &server, &hash("two"));
