@@ -1,6 +1,8 @@
 //! Errors of commands and their exit codes: 1 failed, 64 wrong usage, 75 try again, 78 bad configuration.
 
 use crate::cluster::introduction::IntroductionError;
+use crate::core::config::artifact::ArtifactRefError;
+use crate::core::plan::plain_ignition::document_set::DocumentSetError;
 use crate::core::state::installation::image_agent::{AgentVersionError, IMAGE_COMMAND};
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
@@ -41,7 +43,7 @@ pub enum CliError {
         "the daemon of this host follows {origin}, which desires {desired}: change it there; with --override-source this command goes on, and the daemon may apply {desired} again"
     )]
     FollowsSource {
-        /// Source of the daemon: `kube`, `dir:PATH` or a URL.
+        /// Source of the daemon: `kube`, `dir:PATH`, a URL or `oci://…`.
         origin: String,
         desired: ConfigName,
     },
@@ -73,6 +75,12 @@ pub enum CliError {
     /// A malformed image reference on the command line.
     #[error(transparent)]
     Image(#[from] ImageRefError),
+    /// A malformed reference to an artifact on the command line.
+    #[error(transparent)]
+    ArtifactRef(#[from] ArtifactRefError),
+    /// Documents of an artifact that are not valid, or cannot be merged.
+    #[error(transparent)]
+    Artifact(#[from] DocumentSetError),
     /// `introduce` could not copy the token to the host.
     #[error(transparent)]
     Introduction(#[from] IntroductionError),
@@ -135,11 +143,13 @@ impl CliError {
     #[must_use]
     pub fn code(&self) -> u8 {
         match self {
-            Self::Usage(_) | Self::Image(_) => USAGE,
+            Self::Usage(_) | Self::Image(_) | Self::ArtifactRef(_) => USAGE,
             Self::Refused { .. }
             | Self::Contents(FetchError::Refused { .. })
+            | Self::Artifact(_)
             | Self::Transaction(
-                TransactionError::Plan(PlanError::Refused(_))
+                TransactionError::Os(OsError::ArtifactRefused { .. })
+                | TransactionError::Plan(PlanError::Refused(_))
                 | TransactionError::State(StateError::Settings(_)),
             ) => CONFIG,
             Self::FollowsSource { .. }

@@ -4,14 +4,16 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-use crate::cli::CliError;
 use crate::cli::output::terminal::{note, warn};
 use crate::cli::server_access::{ServerAccessArgs, block_on};
+use crate::cli::{CliError, artifact};
+use crate::core::config::artifact::ArtifactRef;
 use crate::core::config::butane::{LocalFiles, NoLocalFiles};
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
 use crate::core::plan::plain_ignition;
+use crate::core::plan::plain_ignition::document_set::merge_artifact;
 use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject, ReferencedContents};
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
@@ -24,7 +26,8 @@ use crate::transaction::state::current::DecodedConfig;
 /// Characters that a note shows of an Ignition version.
 const SHOWN_VERSION: usize = 16;
 
-/// Read and parse the desired config: a MachineConfig, or an Ignition or Butane config in place of one, in a file or on a server.
+/// Read and parse the desired config: a MachineConfig, or an Ignition or Butane config in place of one, in a file or on a server;
+/// or those of an artifact in a registry, merged as by the daemon.
 /// An Ignition config, unknown keys, and a size that a cluster cannot store, are pointed out on standard error.
 /// What it names by URL and hash is fetched, and kept for the next command where the running host `is_target` of a change.
 pub(crate) fn load_configuration(
@@ -33,16 +36,27 @@ pub(crate) fn load_configuration(
     is_target: bool,
 ) -> Result<DecodedConfig, CliError> {
     let contents = contents_fetcher(is_target)?;
-    match file.to_str().filter(|name| is_url(name)) {
-        Some(url) => {
+    match file.to_str() {
+        Some(name) if ArtifactRef::is_meant_by(name) => load_artifact(name, &contents),
+        Some(url) if is_url(url) => {
             let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
             let stem = plain_ignition::stem_of(address.last_element());
             let document =
                 InputDocument { bytes: &access.fetch(&address)?, shown: url, stem, file: Path::new("-") };
             document.decoded(&contents, DecodedConfig::decode)
         }
-        None => load_file(file, &contents, DecodedConfig::decode),
+        _ => load_file(file, &contents, DecodedConfig::decode),
     }
+}
+
+fn load_artifact(name: &str, contents: &ContentsFetcher) -> Result<DecodedConfig, CliError> {
+    let artifact: ArtifactRef = name.parse()?;
+    let files = artifact::pull(&artifact)?.files;
+    let config = with_contents(contents, name, |remote| merge_artifact(&artifact, &files, remote))??;
+    let refused = |source| CliError::Refused { file: name.to_owned(), source };
+    let configuration = DecodedConfig::decode(config).map_err(refused)?;
+    warn_of_unused_keys(&configuration, name);
+    Ok(configuration)
 }
 
 /// Read and parse a MachineConfig like [`load_configuration`] from a file, one that was applied already.
@@ -70,17 +84,12 @@ pub(crate) fn contents_fetcher(is_target: bool) -> Result<ContentsFetcher, CliEr
 }
 
 /// Read the config `shown` with the contents that it names by URL and hash.
-pub(crate) fn with_contents<T>(
+pub(crate) fn with_contents<T, E>(
     contents: &ContentsFetcher,
     shown: &str,
-    read: impl Fn(&RemoteContents) -> Result<T, UnresolvedConfig>,
-) -> Result<Result<T, RefusalList>, CliError> {
-    let config = contents.read(|remote| match read(remote) {
-        Ok(config) => Ok(Ok(config)),
-        Err(UnresolvedConfig::Refused(refusals)) => Ok(Err(refusals)),
-        Err(UnresolvedConfig::Unfetched(wanted)) => Err(wanted),
-    });
-    Ok(block_on(config, || shown.to_owned())??)
+    read: impl Fn(&RemoteContents) -> Result<T, UnresolvedConfig<E>>,
+) -> Result<Result<T, E>, CliError> {
+    Ok(block_on(contents.read(read), || shown.to_owned())??)
 }
 
 /// Return the files that a Butane config may name: those below its own directory. One on standard input has none.
@@ -118,9 +127,7 @@ impl InputDocument<'_> {
             point_out(&origin, &config, shown);
         }
         let configuration = decode(config).map_err(refused)?;
-        for key in &configuration.object.ignition.unused {
-            warn(&format!("{shown}: {key} is unknown to its Ignition version and has no effect"));
-        }
+        warn_of_unused_keys(&configuration, shown);
         if bytes.len() > limits::CLUSTER_BYTES {
             let (bytes, most) = (bytes.len(), limits::CLUSTER_BYTES);
             warn(&format!(
@@ -128,6 +135,12 @@ impl InputDocument<'_> {
             ));
         }
         Ok(configuration)
+    }
+}
+
+fn warn_of_unused_keys(configuration: &DecodedConfig, shown: &str) {
+    for key in &configuration.object.ignition.unused {
+        warn(&format!("{shown}: {key} is unknown to its Ignition version and has no effect"));
     }
 }
 
@@ -158,7 +171,7 @@ fn display_name(file: &Path) -> String {
 /// it.
 pub(crate) fn load_document(file: &Path) -> Result<Vec<u8>, CliError> {
     let failed = |source| CliError::Input { file: display_name(file), source };
-    if file.to_str().is_some_and(is_url) {
+    if file.to_str().is_some_and(|name| is_url(name) || ArtifactRef::is_meant_by(name)) {
         let reason =
             "only `--desired` takes a URL; save the document, and give the file or `-` for standard input";
         return Err(CliError::Usage(format!("{}: {reason}", file.display())));

@@ -1,5 +1,6 @@
 //! The command line: arguments, dispatch, exit codes. A verb's body is a call to the floors below.
 
+mod artifact;
 mod change;
 mod desired_args;
 mod error;

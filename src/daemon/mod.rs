@@ -43,7 +43,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::time::Instant;
 
 use crate::cluster::RequestCounts;
-use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::daemon::daemon_report::{DaemonReport, SourceState};
 use crate::core::daemon::lifecycle::{
     ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass,
 };
@@ -130,7 +130,7 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
 struct Daemon {
     root: Root,
     lifecycle: Lifecycle,
-    source: String,
+    source: SourceState,
     /// True if the source is a cluster, which knows the host as a node.
     has_node: bool,
     jobs: JobQueue,
@@ -151,7 +151,6 @@ struct Daemon {
     delivery: Option<(ConfigRef, Arc<FetchedConfig>)>,
     timer: Option<Instant>,
     inhibited_since: Option<Instant>,
-    source_error: Option<String>,
     /// The report that was published last.
     reported: Option<DaemonReport>,
     update: LastUpdate,
@@ -171,7 +170,7 @@ impl Daemon {
             metrics,
             samples,
             lifecycle: Lifecycle::default(),
-            source: setup.source.clone(),
+            source: SourceState { name: setup.source.clone(), ..SourceState::default() },
             has_node: setup.requests.is_some(),
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
@@ -186,7 +185,6 @@ impl Daemon {
             delivery: None,
             timer: None,
             inhibited_since: None,
-            source_error: None,
             reported: None,
             update: LastUpdate::default(),
         }

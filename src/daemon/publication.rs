@@ -36,10 +36,9 @@ impl Daemon {
         {
             return;
         }
-        let error = self.source_error.as_deref();
         let (pid, now) = (std::process::id(), Timestamp::now());
-        let report = DaemonReport::of(&self.lifecycle, &self.source, error, pid, now)
-            .continuing(self.reported.as_ref());
+        let report =
+            DaemonReport::of(&self.lifecycle, &self.source, pid, now).continuing(self.reported.as_ref());
         notify::publish_status(&report);
         let level = notify::journal_level(&report, self.reported.as_ref());
         // Jobs of pinned images have lines of their own.

@@ -47,12 +47,10 @@ impl Daemon {
                     self.handle(DaemonEvent::StateChanged);
                 }
             }
-            SourceEvent::SourceError(trouble) => {
-                if let Some(trouble) = &trouble {
-                    log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
-                }
-                self.metrics.set_source_error(trouble.is_some());
-                self.source_error = trouble;
+            SourceEvent::SourceError(trouble) => self.take_source_error(trouble),
+            SourceEvent::ArtifactPulled(digest) => {
+                log::info!("the desired config is that of the artifact {digest}");
+                self.source.digest = Some(digest);
                 self.publish_report();
             }
             SourceEvent::TrustChanged(delivery) => {
@@ -69,6 +67,15 @@ impl Daemon {
                 self.begin_side_jobs();
             }
         }
+    }
+
+    fn take_source_error(&mut self, trouble: Option<String>) {
+        if let Some(trouble) = &trouble {
+            log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
+        }
+        self.metrics.set_source_error(trouble.is_some());
+        self.source.error = trouble;
+        self.publish_report();
     }
 
     fn take_pins(&mut self, delivery: PinDelivery) {

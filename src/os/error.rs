@@ -84,6 +84,16 @@ pub enum OsError {
         #[source]
         source: RedactedCause,
     },
+    /// An artifact of configs that is no usable one, whenever it is pulled.
+    #[error("{artifact} is refused; correct the artifact, and push it again")]
+    ArtifactRefused {
+        artifact: String,
+        /// Digest of its manifest; `None` before it was read.
+        digest: Option<String>,
+        /// The fault.
+        #[source]
+        source: RedactedCause,
+    },
     #[error("{doing}: no space left; remove old deployments or images, or enlarge the file system")]
     NoSpace {
         /// Operation that failed.

@@ -2,7 +2,8 @@
 //!
 //! JSON lines over the worker's standard input and output. The worker first sends one [`WorkerGreeting`];
 //! then it answers each [`WorkerRequest`] with any number of [`WorkerReply::Progress`] and one final
-//! [`WorkerReply`]. Requests are not pipelined. The first request is [`WorkerRequest::Open`]. End of input
+//! [`WorkerReply`]. Requests are not pipelined. The first request is [`WorkerRequest::Open`], but for
+//! [`WorkerRequest::PullArtifact`], which needs no sysroot. End of input
 //! ends the session at any point: the worker then writes no boot entry that [`WorkerRequest::Finish`] or
 //! [`WorkerRequest::SetDefault`] had not requested, and unlocks no staged deployment.
 //!
@@ -12,6 +13,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::core::config::artifact::ArtifactFile;
 use crate::core::image_policy::SignatureVerdict;
 use crate::core::plan::FetchSize;
 use crate::core::values::identifiers::BootId;
@@ -19,7 +21,7 @@ use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// Version of this protocol. Any change of a type in this file needs a new one.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -76,6 +78,10 @@ pub enum WorkerRequest {
         /// Directory on the host that receives the files.
         to: PathBuf,
     },
+    /// Pull an artifact of configs, unless its manifest has the digest `known`. Answered by a
+    /// [`WorkerReply::ArtifactFile`] for each file and by [`WorkerReply::Artifact`], or by [`WorkerReply::Done`] if the digest
+    /// is the known one.
+    PullArtifact { image: ImageRef, known: Option<String> },
     /// Answered by [`WorkerReply::Deployed`].
     Deploy(DeployRequest),
     /// Answered by [`WorkerReply::Deployed`].
@@ -127,6 +133,10 @@ impl WorkerRequest {
 pub enum WorkerReply {
     /// Intermediate: an import is in progress.
     Progress(PullProgress),
+    /// Intermediate: a file of an artifact.
+    ArtifactFile(ArtifactFile),
+    /// All files of the artifact are sent, which has this digest.
+    Artifact(String),
     /// In boot order.
     Deployments(Vec<Deployment>),
     /// The image is in the repository.
@@ -155,6 +165,8 @@ impl WorkerReply {
     pub fn name(&self) -> &'static str {
         match self {
             Self::Progress(_) => "progress",
+            Self::ArtifactFile(_) => "artifact-file",
+            Self::Artifact(_) => "artifact",
             Self::Deployments(_) => "deployments",
             Self::Imported(_) => "imported",
             Self::Measured(_) => "measured",

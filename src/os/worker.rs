@@ -1,6 +1,7 @@
 //! Client of `flameholder-ostree`: starts the worker and sends it requests over
 //! [`protocol`](super::protocol).
 
+mod artifact_pull;
 mod program;
 
 use std::collections::VecDeque;

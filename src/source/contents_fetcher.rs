@@ -5,7 +5,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::contents_cache::ContentsCache;
-use crate::core::config::ignition::remote_contents::{RemoteContents, RemoteFault, RemoteSource};
+use crate::core::config::ignition::remote_contents::{
+    RemoteContents, RemoteFault, RemoteSource, UnresolvedConfig,
+};
 use crate::core::values::causes::chain;
 use crate::host::{HostError, Root};
 use crate::https::{HttpsError, fetch_contents};
@@ -58,9 +60,6 @@ pub struct ContentsFetcher {
     keeps: bool,
 }
 
-/// Config, or what has to be fetched for it first.
-type ReadResult<T> = Result<T, Vec<RemoteSource>>;
-
 impl ContentsFetcher {
     /// Create a fetcher that changes nothing on the disk.
     #[must_use]
@@ -74,22 +73,21 @@ impl ContentsFetcher {
         Self { cache: ContentsCache::of(root), keeps: true }
     }
 
-    /// Call `read` with more and more contents until it names no others. Its own error ends that, too.
+    /// Call `read` with more and more contents until it names no others, or refuses the config.
     pub async fn read<T, E>(
         &self,
-        read: impl Fn(&RemoteContents) -> ReadResult<Result<T, E>>,
+        read: impl Fn(&RemoteContents) -> Result<T, UnresolvedConfig<E>>,
     ) -> Result<Result<T, E>, FetchError> {
         let end = Instant::now() + LIMIT;
         let mut contents = RemoteContents::default();
         loop {
             let wanted = match read(&contents) {
-                Err(wanted) => wanted,
-                Ok(result) => {
-                    if result.is_ok() {
-                        self.forget_others(&contents);
-                    }
-                    return Ok(result);
+                Ok(config) => {
+                    self.forget_others(&contents);
+                    return Ok(Ok(config));
                 }
+                Err(UnresolvedConfig::Refused(error)) => return Ok(Err(error)),
+                Err(UnresolvedConfig::Unfetched(wanted)) => wanted,
             };
             for source in wanted {
                 let found = match self.cache.load(&source.hash) {
@@ -101,16 +99,21 @@ impl ContentsFetcher {
         }
     }
 
-    /// Call `read` like [`Self::read`], and ask no server. Returns what is not in the cache.
-    pub fn read_cached<T>(&self, read: impl Fn(&RemoteContents) -> ReadResult<T>) -> ReadResult<T> {
+    /// Call `read` like [`Self::read`], and ask no server.
+    pub fn read_cached<T, E>(
+        &self,
+        read: impl Fn(&RemoteContents) -> Result<T, UnresolvedConfig<E>>,
+    ) -> Result<T, UnresolvedConfig<E>> {
         let mut contents = RemoteContents::default();
         loop {
             let wanted = match read(&contents) {
-                Err(wanted) => wanted,
-                Ok(result) => return Ok(result),
+                Err(UnresolvedConfig::Unfetched(wanted)) => wanted,
+                read => return read,
             };
             for source in &wanted {
-                let Some(found) = self.cache.load(&source.hash) else { return Err(wanted) };
+                let Some(found) = self.cache.load(&source.hash) else {
+                    return Err(UnresolvedConfig::Unfetched(wanted));
+                };
                 contents.insert(source.hash.clone(), found);
             }
         }

@@ -14,14 +14,11 @@ use futures::future::OptionFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 use tokio::time::sleep;
 
-use crate::core::config::decode;
-use crate::core::config::ignition::remote_contents::{RemoteContents, RemoteSource, UnresolvedConfig};
+use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::config::render::documents::name_documents;
-use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render_for_host};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass};
-use crate::core::plan::plain_ignition;
 use crate::core::plan::plain_ignition::ReferencedContents;
+use crate::core::plan::plain_ignition::document_set::{DocumentSet, is_document};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
@@ -32,10 +29,6 @@ use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
 use crate::source::contents_fetcher::{ContentsFetcher, FetchError};
 use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, config_ref, delay_after};
 
-/// Pool name for the rendered config of several files.
-const POOL: &str = "local";
-/// File name extensions of configs; other files are ignored.
-const SUFFIXES: [&str; 5] = ["bu", "ign", "json", "yaml", "yml"];
 /// Symbolic links that are followed in a row; more are a loop.
 const LINKS: usize = 16;
 
@@ -65,61 +58,30 @@ pub enum DirectoryError {
     /// A directory without a config.
     #[error("{} holds no config: put a file there whose name ends in .yaml, .json, .ign or .bu", path.display())]
     Empty { path: PathBuf },
-    /// Contents that were fetched, and are not in the cache any more.
-    #[error("contents of the config are fetched again")]
-    Unfetched(Vec<RemoteSource>),
     #[error(transparent)]
     Contents(#[from] FetchError),
 }
 
 /// Load the config at a path, and refuse one that cannot be decoded or that users other than root can change:
-/// its files and units become files and units of root. A single MachineConfig keeps its name.
-fn load(path: &Path, referenced: ReferencedContents<'_>) -> Result<MachineConfig, DirectoryError> {
+/// its files and units become files and units of root.
+fn load(
+    path: &Path,
+    referenced: ReferencedContents<'_>,
+) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
     let files = files(path)?;
     for file in &files {
-        ensure_only_root_changes(file)?;
+        ensure_only_root_changes(file).map_err(DirectoryError::from)?;
     }
-    let is_alone = files.len() == 1;
-    let mut configs = Vec::new();
+    let mut documents = DocumentSet::of(files.len());
     for file in &files {
-        configs.extend(configs_of(file, referenced, is_alone)?);
+        let bytes = read(file)?;
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let refused = |refusals| DirectoryError::Refused { path: file.to_owned(), refusals };
+        documents.add(&name, &bytes, referenced).map_err(|error| error.map_refused(refused))?;
     }
-    match configs.as_slice() {
-        [] => Err(DirectoryError::Empty { path: path.to_owned() }),
-        [only] if is_alone && !only.replaces_paths => Ok(only.clone()),
-        _ => merged(path, &configs),
-    }
-}
-
-/// Read the configs of a file. Problems of a config that `is_alone` have their places in the file; the merge finds those of others.
-fn configs_of(
-    file: &Path,
-    referenced: ReferencedContents<'_>,
-    is_alone: bool,
-) -> Result<Vec<MachineConfig>, DirectoryError> {
-    let bytes = read(file)?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let refused = |refusals: RefusalList| DirectoryError::Refused {
-        path: file.to_owned(),
-        refusals: refusals.placed_in(&bytes),
-    };
-    let configs =
-        plain_ignition::parse_all(&bytes, &name, referenced).map_err(|unresolved| match unresolved {
-            UnresolvedConfig::Refused(refusals) => refused(refusals),
-            UnresolvedConfig::Unfetched(wanted) => DirectoryError::Unfetched(wanted),
-        })?;
-    if let ([only], true) = (configs.as_slice(), is_alone) {
-        decode::decode(only).map_err(refused)?;
-    }
-    Ok(configs)
-}
-
-fn merged(path: &Path, configs: &[MachineConfig]) -> Result<MachineConfig, DirectoryError> {
-    let pool: PoolName = POOL.parse().expect("constant pool name is valid");
-    let name = RenderedName::OfPool(pool);
-    let rendered = render_for_host(configs, &name, &ReleaseImages::default())
-        .map_err(|refusals| DirectoryError::Refused { path: path.to_owned(), refusals })?;
-    Ok(name_documents(rendered, configs))
+    let refused = |refusals| DirectoryError::Refused { path: path.to_owned(), refusals };
+    let merged = documents.merge().map_err(refused)?;
+    Ok(merged.ok_or_else(|| DirectoryError::Empty { path: path.to_owned() })?)
 }
 
 /// Name the local files of a source's configs. The source may not exist.
@@ -136,11 +98,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
     let mut files = Vec::new();
     for entry in path.read_dir().map_err(failed)? {
         let entry = entry.map_err(failed)?;
-        // Hidden names belong to incomplete files (editors, rsync), and to the internals of Kubernetes
-        // volumes.
-        let is_hidden = entry.file_name().as_encoded_bytes().starts_with(b".");
-        let counts = entry.path().extension().is_some_and(|suffix| SUFFIXES.iter().any(|one| suffix == *one));
-        if counts && !is_hidden {
+        if is_document(&entry.file_name().to_string_lossy()) {
             files.push(entry.path());
         }
     }
@@ -256,7 +214,6 @@ impl DirectorySource {
     fn fetch(&self, desired: &ConfigRef) -> Result<FetchedConfig, DaemonProblem> {
         let failed = |reason| DaemonProblem { class: ProblemClass::Transient, reason };
         let loaded = self.contents.read_cached(|remote| self.load_with(remote, &mut BTreeSet::new()));
-        let loaded = loaded.unwrap_or_else(|wanted| Err(DirectoryError::Unfetched(wanted)));
         let config = loaded.map_err(|error| failed(chain(&error)))?;
         if !config_ref(&config).is_same(desired) {
             return Err(failed(format!(
@@ -282,18 +239,14 @@ impl DirectorySource {
         &self,
         remote: &RemoteContents,
         others: &mut BTreeSet<PathBuf>,
-    ) -> Result<Result<MachineConfig, DirectoryError>, Vec<RemoteSource>> {
+    ) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
         let local = local_files(&self.path);
         let loaded = load(&self.path, ReferencedContents { local: &local, remote });
         others.extend(local.directories());
-        match loaded {
-            Err(DirectoryError::Unfetched(wanted)) => Err(wanted),
-            Err(DirectoryError::Untrusted(error)) => {
-                others.insert(directory_of(error.path()));
-                Ok(Err(error.into()))
-            }
-            loaded => Ok(loaded),
+        if let Err(UnresolvedConfig::Refused(DirectoryError::Untrusted(error))) = &loaded {
+            others.insert(directory_of(error.path()));
         }
+        loaded
     }
 
     /// Report the config or the error. Returns the time after which a server wants to be asked again, if one has to be.

@@ -1,12 +1,14 @@
-//! Sources of the desired config: a cluster ([`kube`]), a directory ([`directory`]) or a config server
-//! ([`config_server`]). A source reports each change of the desired config, fetches configs and publishes the daemon's
-//! phase.
+//! Sources of the desired config: a cluster ([`kube`]), a directory ([`directory`]), a config server ([`config_server`]) or an
+//! artifact in a registry ([`artifact`]). A source reports each change of the desired config, fetches configs and publishes
+//! the daemon's phase.
 
+pub mod artifact;
 pub mod config_server;
 pub mod contents_cache;
 pub mod contents_fetcher;
 pub mod directory;
 pub mod kube;
+mod polled;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,6 +59,8 @@ pub enum SourceEvent {
     Uncordoned,
     /// Another node disruption policy, or other overrides, since the last attempt to update failed.
     PolicyChanged,
+    /// The source named another artifact, with this digest, and its config is the desired one from now on.
+    ArtifactPulled(String),
     /// Error of the source itself; `None` once it is resolved.
     SourceError(Option<String>),
     /// The cluster has other trust material.

@@ -346,7 +346,7 @@ fn good(name: &str) -> Value {
             "requester": {"command": "apply", "user": null}, "bootId": "b"}]}),
         "version" => {
             json!({"schema": 1, "version": "0.1.0", "commit": "a", "target": "x86_64-unknown-linux-gnu", "tls": "rustls",
-            "worker": {"protocol": 7, "libostree": "2022.7"}, "workerError": null})
+            "worker": {"protocol": 8, "libostree": "2022.7"}, "workerError": null})
         }
         "verify" => json!({"schema": 1, "generation": "0".repeat(32), "config": "c",
             "drift": [{"path": "/etc/a", "kind": "owner", "difference": {"expected": "0:0", "found": "7:7"},
@@ -369,7 +369,7 @@ fn good(name: &str) -> Value {
             "rebootPolicy": {"window": {"opens": "2026-11-28T23:30:00Z", "closes": "2026-11-29T00:30:00Z"},
                 "lock": "https://lock.example.com (group workers)", "warnings": ["a reason"],
                 "grant": {"config": "c", "since": "2026-11-28T22:00:00Z", "holdsSlot": true}},
-            "daemon": {"pid": 1, "source": "kube", "waitsFor": {"kind": "window", "opens": "2026-11-28T23:30:00Z"}, "phase": "BackingOff", "since": "2026-11-23T09:14:00Z", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceError": null, "trustError": null,
+            "daemon": {"pid": 1, "source": "kube", "waitsFor": {"kind": "window", "opens": "2026-11-28T23:30:00Z"}, "phase": "BackingOff", "since": "2026-11-23T09:14:00Z", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceDigest": null, "sourceError": null, "trustError": null,
                 "pinnedImages": {"images": 2, "present": 1, "failed": 1, "isPinned": false, "failure": "a reason",
                     "sets": [{"name": "s", "generation": 1, "isPinned": false, "failure": "a reason"}]}},
             "bootCheck": {"generation": null, "phase": "checking",

@@ -11,6 +11,7 @@
 mod admission;
 mod agent_copies;
 mod alert_rules;
+mod artifact;
 mod cluster;
 mod config_server;
 mod deployment;

@@ -15,12 +15,12 @@ use testbed::https_server::{Authority, HttpsServer, ServerAnswer, ServerCertific
 
 use crate::directory::{apply_live_config, daemon_report};
 
-const CA: &str = "/run/media/ca.pem";
+pub(crate) const CA: &str = "/run/media/ca.pem";
 /// Path whose changes disturb nothing.
-const FILE: &str = "/etc/nmstate/openshift/app.yml";
-const CACHE: &str = "lib/flameholder/fetched";
+pub(crate) const FILE: &str = "/etc/nmstate/openshift/app.yml";
+pub(crate) const CACHE: &str = "lib/flameholder/fetched";
 
-fn hash(contents: &str) -> String {
+pub(crate) fn hash(contents: &str) -> String {
     let hash = Sha256::digest(contents);
     format!("sha256-{}", hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }

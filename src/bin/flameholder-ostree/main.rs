@@ -9,6 +9,7 @@
 //! Started with the argument `relay-image-proxy`, by itself, it is the process between an import and skopeo: see
 //! [`read_ahead`].
 
+mod artifact;
 mod boot_entry_options;
 mod deploy;
 mod deployments;

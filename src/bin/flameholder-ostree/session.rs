@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use flameholder::core::config::artifact::PulledArtifact;
+use flameholder::core::values::image::ImageRef;
 use flameholder::host::file_locks;
 use flameholder::os::protocol::{SysrootAccess, WorkerReply, WorkerRequest};
 use flameholder::os::{OsError, RedactedCause};
@@ -13,7 +15,7 @@ use crate::error_classes::failure;
 use crate::etc::EtcCheckout;
 use crate::signature_policy::SignaturePolicy;
 use crate::wire::{ReplyWriter, WorkerPipe};
-use crate::{deploy, deployments, etc, import, packages, stage, unpack};
+use crate::{artifact, deploy, deployments, etc, import, packages, stage, unpack};
 
 /// libostree's lock file, relative to the sysroot.
 const LOCK: &str = "ostree/lock";
@@ -37,6 +39,9 @@ async fn answer(
     request: WorkerRequest,
     replies: &mut ReplyWriter,
 ) -> Result<WorkerReply, OsError> {
+    if let WorkerRequest::PullArtifact { image, known } = &request {
+        return pull_artifact(image, known.as_deref(), replies).await;
+    }
     let Some(opened) = opened else {
         let WorkerRequest::Open { path, access } = request else {
             return Err(protocol_error("no sysroot is open"));
@@ -47,8 +52,19 @@ async fn answer(
     if opened.access == SysrootAccess::Read && !request.only_reads() {
         return Err(protocol_error("the session was opened for reading only"));
     }
+    answer_about(opened, request, replies).await
+}
+
+/// Answer a request about the open sysroot.
+async fn answer_about(
+    opened: &mut OpenedSysroot,
+    request: WorkerRequest,
+    replies: &mut ReplyWriter,
+) -> Result<WorkerReply, OsError> {
     match request {
-        WorkerRequest::Open { .. } => Err(protocol_error("a sysroot is open already")),
+        WorkerRequest::Open { .. } | WorkerRequest::PullArtifact { .. } => {
+            Err(protocol_error("a sysroot is open already"))
+        }
         WorkerRequest::Deployments => deployments::list(&opened.sysroot).map(WorkerReply::Deployments),
         WorkerRequest::Import(image) => {
             let progress = |step| replies.progress(step);
@@ -89,6 +105,22 @@ async fn answer(
         WorkerRequest::Unstage(id) => stage::unstage(opened, &id).map(|()| WorkerReply::Done),
         WorkerRequest::CleanUp => deploy::clean_up(opened).map(|()| WorkerReply::Done),
     }
+}
+
+/// Pull an artifact, and send its files once all are verified.
+async fn pull_artifact(
+    image: &ImageRef,
+    known: Option<&str>,
+    replies: &mut ReplyWriter,
+) -> Result<WorkerReply, OsError> {
+    let Some(PulledArtifact { digest, files }) = artifact::pull(image, known).await? else {
+        return Ok(WorkerReply::Done);
+    };
+    for file in files.into_files() {
+        // A client that is gone is noticed at standard input.
+        let _ = replies.answer(&WorkerReply::ArtifactFile(file));
+    }
+    Ok(WorkerReply::Artifact(digest))
 }
 
 /// Loaded sysroot, locked unless the session only reads. The lock is released when the process ends.

@@ -77,6 +77,27 @@ impl SignaturePolicy {
         with_policy(image, Path::new(SIGNATURE_POLICY)).map_err(|error| pull_failure(image, &error))
     }
 
+    /// Configure skopeo for a pull of files that decide over the whole host: a signature that the policy demands of them must be
+    /// verified, whatever skopeo is installed. Fail as for [`configure`](Self::configure), too.
+    pub(crate) async fn configure_for_files(
+        &mut self,
+        image: &ImageRef,
+    ) -> Result<ImageProxyConfig, OsError> {
+        if Path::new(SIGNATURE_POLICY).exists() && !self.governs(image) {
+            let policy = signature_policy::load().map_err(|error| pull_failure(image, &error.into()))?;
+            let rule = policy.rule_for(image);
+            if rule.demands_signature() || rule.rejects() {
+                self.prove_enforcement(image).await?;
+            }
+        }
+        let mut config = self.configure(image).await?;
+        if config.skopeo_cmd.is_none() {
+            let merged = merge_default_container_proxy_opts(&mut config);
+            merged.map_err(|error| pull_failure(image, &error))?;
+        }
+        Ok(config)
+    }
+
     /// Fail unless signatures of the image are verified. Images of which none is demanded pass.
     pub(crate) async fn require(&mut self, image: &ImageRef) -> Result<(), OsError> {
         if !self.governs(image) {
@@ -89,6 +110,11 @@ impl SignaturePolicy {
         if self.demand == SignatureDemand::Required {
             refuse_unsigned(&policy, image)?;
         }
+        self.prove_enforcement(image).await
+    }
+
+    /// Fail unless skopeo's proxy enforces the policy.
+    async fn prove_enforcement(&mut self, image: &ImageRef) -> Result<(), OsError> {
         if self.enforcement != Some(PolicyEnforcement::Proven) {
             probe(image).await?;
             self.enforcement = Some(PolicyEnforcement::Proven);

@@ -4,11 +4,11 @@ use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
+use flameholder::core::config::artifact::LayerPacking;
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::OsError;
 use ostree_ext::container::{OstreeImageReference, SignatureSource};
 use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
-use ostree_ext::oci_spec::image::{Descriptor, MediaType};
 use tokio::io::AsyncRead;
 use tokio_util::io::SyncIoBridge;
 
@@ -48,7 +48,11 @@ async fn unpack_image(
     for layer in manifest.layers() {
         let (blob, reading) = within_window(proxy.get_descriptor(&opened, layer)).await??;
         let blob = CountingReader::new(blob, received.clone());
-        let (packing, to, from) = (packing(layer)?, directory.to_owned(), within.to_owned());
+        let media_type = layer.media_type().to_string();
+        let Some(packing) = LayerPacking::of(&media_type) else {
+            bail!("layer {} has the unsupported media type {media_type}", layer.digest());
+        };
+        let (to, from) = (directory.to_owned(), within.to_owned());
         let written = spawn_extraction(blob, packing, from, to);
         // Concurrently: the proxy finishes when its pipe is read to the end.
         let both = async { tokio::join!(reading, written) };
@@ -64,40 +68,27 @@ async fn unpack_image(
     Ok(proxy.finalize().await?)
 }
 
-/// Compression of a layer.
-#[derive(Debug, Clone, Copy)]
-enum Packing {
-    None,
-    Gzip,
-    Zstd,
-}
-
-fn packing(layer: &Descriptor) -> anyhow::Result<Packing> {
-    Ok(match layer.media_type() {
-        MediaType::ImageLayer | MediaType::ImageLayerNonDistributable => Packing::None,
-        MediaType::ImageLayerGzip | MediaType::ImageLayerNonDistributableGzip => Packing::Gzip,
-        MediaType::ImageLayerZstd | MediaType::ImageLayerNonDistributableZstd => Packing::Zstd,
-        MediaType::Other(other) if other == "application/vnd.docker.image.rootfs.diff.tar.gzip" => {
-            Packing::Gzip
-        }
-        other => bail!("layer {} has the unsupported media type {other}", layer.digest()),
+/// Return the reader of the archive in a layer.
+pub(crate) fn decompressed<'a>(
+    layer: impl Read + 'a,
+    packing: LayerPacking,
+) -> std::io::Result<Box<dyn Read + 'a>> {
+    Ok(match packing {
+        LayerPacking::Plain => Box::new(layer),
+        LayerPacking::Gzip => Box::new(flate2::read::MultiGzDecoder::new(layer)),
+        LayerPacking::Zstd => Box::new(zstd::stream::read::Decoder::new(layer)?),
     })
 }
 
 async fn spawn_extraction(
     blob: impl AsyncRead + Send + Unpin + 'static,
-    packing: Packing,
+    packing: LayerPacking,
     within: PathBuf,
     directory: PathBuf,
 ) -> anyhow::Result<()> {
     let blob = SyncIoBridge::new(blob);
-    let extraction = tokio::task::spawn_blocking(move || -> anyhow::Result<()> {
-        match packing {
-            Packing::None => extract(blob, &within, &directory),
-            Packing::Gzip => extract(flate2::read::MultiGzDecoder::new(blob), &within, &directory),
-            Packing::Zstd => extract(zstd::stream::read::Decoder::new(blob)?, &within, &directory),
-        }
-    });
+    let extraction =
+        tokio::task::spawn_blocking(move || extract(decompressed(blob, packing)?, &within, &directory));
     extraction.await.context("unpacking a layer")?
 }
 

@@ -38,7 +38,7 @@ pub(crate) struct AdoptArgs {
     /// config; without it, the machine-config-daemon's is taken
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     config: Option<PathBuf>,
-    /// Start the daemon with this source of the desired config: `kube`, `dir:PATH` or a URL; without it no daemon
+    /// Start the daemon with this source of the desired config: `kube`, `dir:PATH`, a URL or `oci://…`; without it no daemon
     /// is started
     #[arg(long, value_name = "SOURCE")]
     source: Option<SourceName>,

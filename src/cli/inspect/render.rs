@@ -9,19 +9,23 @@ use crate::cli::input::{contents_fetcher, load_document, local_files, with_conte
 use crate::cli::output::document::DocumentNotation;
 use crate::cli::output::terminal::{print_text, warn};
 use crate::cli::output::words::counted;
-use crate::cli::{CliError, CommandOutcome};
+use crate::cli::{CliError, CommandOutcome, artifact};
+use crate::core::config::artifact::ArtifactRef;
 use crate::core::config::decode;
+use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::documents::name_documents;
 use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
 use crate::core::plan::plain_ignition;
 use crate::core::plan::plain_ignition::ReferencedContents;
+use crate::core::plan::plain_ignition::document_set::{DocumentSetError, is_document};
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; `-` for standard input
+    /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; `-` for standard input; or an artifact
+    /// of such files in a registry, `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "FILE", required = true)]
     files: Vec<PathBuf>,
     /// Pool name, the middle part of the rendered config's name
@@ -66,16 +70,38 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     Ok(CommandOutcome::Success)
 }
 
-/// Read the configs of one file, and check each. Unknown keys of an Ignition config, which the merge drops, are warned
-/// of on standard error; those of a spec are refused.
+/// Read the configs of one file, or of all documents of an artifact, and check each.
 fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
-    let bytes = load_document(file)?;
-    let shown = file.display().to_string();
-    let name = file.file_name().unwrap_or_default().to_string_lossy();
-    let parsed = with_contents(&contents_fetcher(false)?, &shown, |remote| {
-        let local = local_files(file);
-        plain_ignition::parse_all(&bytes, &name, ReferencedContents { local: &*local, remote })
-    })?;
+    let Some(name) = file.to_str().filter(|name| ArtifactRef::is_meant_by(name)) else {
+        let name = file.file_name().unwrap_or_default().to_string_lossy();
+        let shown = file.display().to_string();
+        let bytes = load_document(file)?;
+        return checked_configs(&bytes, &shown, |remote| {
+            let local = local_files(file);
+            plain_ignition::parse_all(&bytes, &name, ReferencedContents { local: &*local, remote })
+        });
+    };
+    let artifact: ArtifactRef = name.parse()?;
+    let files = artifact::pull(&artifact)?.files;
+    let mut configs = Vec::new();
+    for document in files.at_root().filter(|file| is_document(&file.path)) {
+        let (name, bytes) = (&document.path, &document.contents);
+        let parsed = checked_configs(bytes, &format!("{artifact}: {name}"), |remote| {
+            plain_ignition::parse_all(bytes, name, ReferencedContents { local: &files, remote })
+        });
+        configs.extend(parsed?);
+    }
+    if configs.is_empty() { Err(DocumentSetError::Empty(artifact.to_string()).into()) } else { Ok(configs) }
+}
+
+/// Parse the configs of a document, and check them. Unknown keys of an Ignition config, which the merge drops, are warned of on
+/// standard error; those of a spec are refused.
+fn checked_configs(
+    bytes: &[u8],
+    shown: &str,
+    parse: impl Fn(&RemoteContents) -> Result<Vec<MachineConfig>, UnresolvedConfig>,
+) -> Result<Vec<MachineConfig>, CliError> {
+    let parsed = with_contents(&contents_fetcher(false)?, shown, parse)?;
     let configs = parsed.and_then(|configs| {
         let mut refused: Vec<Refusal> = configs.iter().flat_map(|config| &config.unknown).cloned().collect();
         // Fields in a list have the number of their object, which is not known here: the merge refuses such a config.
@@ -87,7 +113,7 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
         RefusalList::or(refused, configs)
     });
     let configs = configs
-        .map_err(|source| CliError::Refused { file: shown.clone(), source: source.placed_in(&bytes) })?;
+        .map_err(|source| CliError::Refused { file: shown.to_owned(), source: source.placed_in(bytes) })?;
     for config in &configs {
         for key in &config.ignition.unused {
             warn(&format!(

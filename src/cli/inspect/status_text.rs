@@ -150,7 +150,8 @@ impl StatusPage {
         self.row("daemon:", &state);
         let source = report.source.as_deref().unwrap_or("unknown");
         let error = report.source_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
-        self.row("source:", &format!("{source}{error}"));
+        let digest = report.source_digest.as_ref().map(|digest| format!(" ({digest})")).unwrap_or_default();
+        self.row("source:", &format!("{source}{digest}{error}"));
         if let Some(error) = &report.trust_error {
             self.row("trust:", &format!("trust material of the cluster is not applied: {error}"));
         }

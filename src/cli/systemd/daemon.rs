@@ -4,11 +4,13 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::num::NonZeroU32;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
+use crate::cli::artifact::WorkerClient;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::systemd::work;
@@ -27,6 +29,7 @@ use crate::daemon::{DaemonError, DaemonSetup, WorkCommand};
 use crate::host::Root;
 use crate::host::facts::boot;
 use crate::https::DocumentRequest;
+use crate::source::artifact::ArtifactSource;
 use crate::source::config_server::ConfigServerSource;
 use crate::source::contents_fetcher::ContentsFetcher;
 use crate::source::directory::DirectorySource;
@@ -42,8 +45,8 @@ const METRICS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 879
 
 #[derive(Debug, Args)]
 pub(crate) struct DaemonArgs {
-    /// Source of the desired config: `kube`; `dir:PATH`, a file or a directory of files; or a document on a server, such as
-    /// `https://HOST:22623/config/worker`
+    /// Source of the desired config: `kube`; `dir:PATH`, a file or a directory of files; a document on a server, such as
+    /// `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(long, value_name = "SOURCE", env = "FLAMEHOLDER_SOURCE")]
     source: Option<SourceName>,
     /// Kubeconfig for reading configs and policies and for writing the MachineConfigNode; default:
@@ -67,7 +70,7 @@ pub(crate) struct DaemonArgs {
     profile: Option<ProfileName>,
     #[command(flatten)]
     access: ServerAccessArgs,
-    /// Mean time in seconds between two requests to the server of a URL; default: 300
+    /// Mean time in seconds between two requests to the server of a URL or the registry of an artifact; default: 300
     #[arg(long, value_name = "SECONDS", env = "FLAMEHOLDER_POLL_INTERVAL")]
     poll_interval: Option<NonZeroU32>,
     #[command(flatten)]
@@ -170,11 +173,11 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
 }
 
 /// Load the settings. Where they cannot be used, a source that is named elsewhere can still bring a config that mends
-/// them: the daemon goes on with the defaults, and its jobs report the fault. Not so with a server, which the defaults
-/// might trust though the settings do not.
+/// them: the daemon goes on with the defaults, and its jobs report the fault. Not so with a server or an artifact, which the
+/// defaults might trust though the settings do not.
 fn settings_of(root: &Root, args: &DaemonArgs) -> Result<Settings, CliError> {
     match settings::settings(root) {
-        Err(error) if args.source.as_ref().is_some_and(|name| !matches!(name, SourceName::Server(_))) => {
+        Err(error) if matches!(args.source, Some(SourceName::Kube | SourceName::Directory(_))) => {
             log::warn!(
                 "going on with the default settings until the daemon is started again: {error}",
                 error = chain(&error)
@@ -209,6 +212,13 @@ async fn run_source(
             };
             let contents = ContentsFetcher::keeping(root);
             ConfigServerSource::new(request, options.poll_interval, contents, events).run(commands).await;
+            DaemonError::SourceEnded
+        }
+        SourceName::Artifact(artifact) => {
+            let (artifact, client) = (artifact.clone(), Arc::new(WorkerClient));
+            let contents = ContentsFetcher::keeping(root);
+            let source = ArtifactSource::new(artifact, client, options.poll_interval, contents, events);
+            source.run(commands).await;
             DaemonError::SourceEnded
         }
         SourceName::Kube => {

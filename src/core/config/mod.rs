@@ -2,6 +2,7 @@
 //! [`host_config::HostConfig`] and its [`managed_files::ManagedFiles`]; also the agent's own settings.
 
 pub mod accounts;
+pub mod artifact;
 pub mod butane;
 pub mod contents;
 pub mod decode;

@@ -17,9 +17,12 @@ use crate::core::values::identifiers::ConfigName;
 pub struct DaemonReport {
     /// Process ID.
     pub pid: u32,
-    /// Source of the desired config, as `daemon --source` names it: `kube`, `dir:PATH` or a URL.
+    /// Source of the desired config, as `daemon --source` names it: `kube`, `dir:PATH`, a URL or `oci://…`.
     #[serde(default)]
     pub source: Option<String>,
+    /// Digest of the artifact that the source named last; null before it was pulled, and with a source of another kind.
+    #[serde(default)]
+    pub source_digest: Option<String>,
     /// Name of the daemon's phase (docs/development/lifecycle.md).
     pub phase: String,
     /// Time at which the phase began, by the clock of the host; null if an earlier release wrote the report.
@@ -40,7 +43,7 @@ pub struct DaemonReport {
     pub class: Option<String>,
     /// Number of failed attempts in a row.
     pub failures: u32,
-    /// Error of the source (cluster, directory or config server).
+    /// Error of the source (cluster, directory, config server or registry).
     pub source_error: Option<String>,
     /// Reason why the cluster's newest trust material (CAs and pull secret) is not applied.
     #[serde(default)]
@@ -50,20 +53,26 @@ pub struct DaemonReport {
     pub pinned_images: Option<PinState>,
 }
 
+/// State of the daemon's source.
+#[derive(Debug, Clone, Default)]
+pub struct SourceState {
+    /// As `daemon --source` names it.
+    pub name: String,
+    /// Digest of the artifact that it named last.
+    pub digest: Option<String>,
+    /// Cause why it cannot be read, and way out.
+    pub error: Option<String>,
+}
+
 impl DaemonReport {
     /// Report the state of `lifecycle` at `time`, for the process `pid` that follows `source`.
     #[must_use]
-    pub fn of(
-        lifecycle: &Lifecycle,
-        source: &str,
-        source_error: Option<&str>,
-        pid: u32,
-        time: Timestamp,
-    ) -> Self {
+    pub fn of(lifecycle: &Lifecycle, source: &SourceState, pid: u32, time: Timestamp) -> Self {
         let name = |desired: Option<&ConfigRef>| desired.map(|desired| desired.config.clone());
         Self {
             pid,
-            source: Some(source.to_owned()),
+            source: Some(source.name.clone()),
+            source_digest: source.digest.clone(),
             phase: lifecycle.phase.name().to_owned(),
             since: Some(time),
             desired: name(lifecycle.desired.as_ref()),
@@ -75,7 +84,7 @@ impl DaemonReport {
                 _ => None,
             },
             failures: lifecycle.failures,
-            source_error: source_error.map(str::to_owned),
+            source_error: source.error.clone(),
             trust_error: lifecycle
                 .trust_failure
                 .as_ref()

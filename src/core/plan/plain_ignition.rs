@@ -1,6 +1,8 @@
 //! Ignition and Butane configs in place of a MachineConfig, such as the answer of a config server: the MachineConfig that
 //! stands for one, and the refusal of work that Ignition alone does, at the first boot of a machine.
 
+pub mod document_set;
+
 use serde_json::{Map, Value, json};
 
 use super::first_boot;

@@ -27,3 +27,9 @@ pub const CLUSTER_BYTES: usize = 1_572_864;
 pub const YAML_NODES: usize = 500_000;
 /// Bytes of one fragment of the agent's own settings.
 pub const FRAGMENT_BYTES: usize = 1 << 20;
+/// Layers of an artifact of configs in a registry: one for each file in the form that `oras push` makes.
+pub const ARTIFACT_LAYERS: usize = 1_000;
+/// Bytes of the manifest of an artifact: as much as registries take.
+pub const ARTIFACT_MANIFEST_BYTES: usize = 4 << 20;
+/// Bytes of the tar archive of one layer of an artifact, after decompression: its files, and a header for each entry.
+pub const ARTIFACT_ARCHIVE_BYTES: usize = INFLATED_BYTES + (STORAGE_ENTRIES << 11);

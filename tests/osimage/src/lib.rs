@@ -9,6 +9,7 @@
 //! digests included. All functions need root, because the files belong to root.
 
 mod agent;
+mod artifact;
 mod canonical;
 mod image;
 mod programs;
@@ -19,6 +20,7 @@ mod sysroot;
 mod tree;
 mod units;
 
+pub use artifact::{ArtifactLayout, TAR};
 pub use image::{Release, write_image, write_tree_image};
 pub use registry::{ImageRegistry, LinkSpeed, RegistryAnswers};
 pub use remove::{Scratch, remove};

@@ -14,6 +14,9 @@ const PORTION: usize = 64 * 1024;
 /// Answer to a request for what is not there, as in the distribution specification of OCI.
 const MANIFEST_UNKNOWN: &[u8] = br#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "not found"}]}"#;
 
+const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";
+const INDEX: &str = "application/vnd.oci.image.index.v1+json";
+
 /// Manner in which the registry answers.
 #[derive(Debug, Clone)]
 pub enum RegistryAnswers {
@@ -28,6 +31,8 @@ pub enum RegistryAnswers {
     Truncating(PathBuf),
     /// With the images of this OCI layout; begins to send layers when so many of them are asked for at the same time.
     Gathering(PathBuf, usize),
+    /// With the images of this OCI layout; after the first answer to a request for a tag, the tag names this manifest.
+    Moving(PathBuf, String),
     /// With the images of this OCI layout, at the speed of this link.
     Distant(PathBuf, LinkSpeed),
 }
@@ -61,6 +66,10 @@ struct SeenRequests {
     closing: bool,
     /// Digests of the blobs that were asked for.
     blobs: Vec<String>,
+    /// Number of requests for a manifest.
+    manifests: usize,
+    /// Number of those by a tag.
+    tags: usize,
     layers: usize,
     /// Connections that are kept open without an end.
     stalled: Vec<TcpStream>,
@@ -72,7 +81,15 @@ impl ImageRegistry {
     /// # Errors
     /// There is none.
     pub fn start(answers: RegistryAnswers) -> std::io::Result<Self> {
-        let listener = TcpListener::bind("127.0.0.1:0")?;
+        Self::start_at(SocketAddr::from(([127, 0, 0, 1], 0)), answers)
+    }
+
+    /// Start at this address, such as that of one that is gone.
+    ///
+    /// # Errors
+    /// It is not free.
+    pub fn start_at(address: SocketAddr, answers: RegistryAnswers) -> std::io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
         let address = listener.local_addr()?;
         let shared = Arc::new(RegistryState { answers, seen: Mutex::default(), changed: Condvar::new() });
         let state = Arc::clone(&shared);
@@ -113,6 +130,20 @@ impl ImageRegistry {
         self.shared.seen().blobs.clone()
     }
 
+    /// Return the number of requests for a manifest.
+    #[must_use]
+    pub fn manifests(&self) -> usize {
+        self.shared.seen().manifests
+    }
+
+    /// Wait until this number of manifests was asked for.
+    pub fn wait_for_manifests(&self, count: usize) {
+        let mut seen = self.shared.seen();
+        while seen.manifests < count {
+            seen = self.shared.changed.wait(seen).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
     /// Wait until it has stopped in the middle of a blob.
     pub fn wait_for_stall(&self) {
         let mut seen = self.shared.seen();
@@ -146,7 +177,7 @@ impl RegistryState {
     }
 
     fn answer(&self, mut connection: &TcpStream) -> std::io::Result<()> {
-        use RegistryAnswers::{Distant, Gathering, Layout, Stalling, Status, Truncating};
+        use RegistryAnswers::{Distant, Gathering, Layout, Moving, Stalling, Status, Truncating};
         let request = read_request(connection)?;
         let path = request.split(' ').nth(1).unwrap_or_default();
         let (status, kind, body) = match &self.answers {
@@ -155,6 +186,12 @@ impl RegistryState {
             | Truncating(layout)
             | Gathering(layout, _)
             | Distant(layout, _) => look_up(layout, path),
+            Moving(layout, later) => match path.split_once("/manifests/") {
+                Some((names, tag)) if !tag.contains(':') && self.seen().tags > 0 => {
+                    look_up(layout, &format!("{names}/manifests/{later}"))
+                }
+                _ => look_up(layout, path),
+            },
             Status(status, message) => (*status, "application/json", message.as_bytes().to_vec()),
         };
         let head = format!(
@@ -162,6 +199,7 @@ impl RegistryState {
             body.len()
         );
         let Some((_, digest)) = path.split_once("/blobs/").filter(|_| !request.starts_with("HEAD")) else {
+            self.count_manifest(path);
             connection.write_all(head.as_bytes())?;
             return if request.starts_with("HEAD") { Ok(()) } else { connection.write_all(&body) };
         };
@@ -199,6 +237,14 @@ impl RegistryState {
         (before, seen.layers)
     }
 
+    fn count_manifest(&self, path: &str) {
+        let Some((_, name)) = path.split_once("/manifests/") else { return };
+        let mut seen = self.seen();
+        seen.manifests += 1;
+        seen.tags += usize::from(!name.contains(':'));
+        self.changed.notify_all();
+    }
+
     fn wait_for_layers(&self, least: usize) {
         let mut seen = self.seen();
         while seen.layers < least && !seen.closing {
@@ -232,20 +278,25 @@ fn read_request(connection: &TcpStream) -> std::io::Result<String> {
 }
 
 fn look_up(layout: &Path, path: &str) -> (&'static str, &'static str, Vec<u8>) {
-    let manifest = "application/vnd.oci.image.manifest.v1+json";
     let (kind, digest) = match path.strip_prefix("/v2/os/") {
         None => return ("200 OK", "application/json", b"{}".to_vec()),
         Some(path) => match path.split_once('/') {
-            Some(("manifests", digest)) if digest.starts_with("sha256:") => (manifest, digest.to_owned()),
-            Some(("manifests", _)) => (manifest, only_manifest(layout)),
+            Some(("manifests", digest)) if digest.starts_with("sha256:") => (MANIFEST, digest.to_owned()),
+            Some(("manifests", _)) => (MANIFEST, only_manifest(layout)),
             Some(("blobs", digest)) => ("application/octet-stream", digest.to_owned()),
             _ => return ("400 Bad Request", "text/plain", Vec::new()),
         },
     };
     match fs::read(layout.join("blobs").join(digest.replace(':', "/"))) {
+        Ok(blob) if kind == MANIFEST && is_index(&blob) => ("200 OK", INDEX, blob),
         Ok(blob) => ("200 OK", kind, blob),
         Err(_) => ("404 Not Found", "application/json", MANIFEST_UNKNOWN.to_vec()),
     }
+}
+
+fn is_index(manifest: &[u8]) -> bool {
+    let manifest: serde_json::Value = serde_json::from_slice(manifest).unwrap_or_default();
+    manifest.get("mediaType").is_some_and(|kind| kind == INDEX)
 }
 
 fn only_manifest(layout: &Path) -> String {

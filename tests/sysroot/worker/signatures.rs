@@ -12,7 +12,7 @@ use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{IMAGE_SIGNATURE, WorkerProgram, WorkerSession};
 use flameholder::os::{ImportedCommit, OsError, PullFailure, Sysroot as _};
-use osimage::Os;
+use osimage::{ArtifactLayout, ImageRegistry, Os, RegistryAnswers};
 use testbed::offline;
 use testbed::worker::{Host, program, worker_after};
 
@@ -228,6 +228,35 @@ fn verdict_tells_if_the_demanded_signature_was_verified() {
     let digest = ContentDigest::of(b"key").to_string();
     assert_eq!(unverified.key_files, [KeyFile { path: key.display().to_string(), digest }]);
     assert!(unverified.to_string().starts_with("not verified: rule transports.oci demands"), "{unverified}");
+}
+
+#[test]
+fn artifact_that_must_be_signed_is_refused_where_the_policy_is_not_enforced() {
+    let host = Host::new();
+    let layout = ArtifactLayout::create(&host.path("artifact")).unwrap();
+    layout.push_files(&[("a.bu", "a")]).unwrap();
+    let registry = ImageRegistry::start(RegistryAnswers::Layout(layout.path().to_owned())).unwrap();
+    registry.write_home(&host.path("home")).unwrap();
+    let accepting = host.path("accepting.json");
+    fs::write(&accepting, ACCEPTING).unwrap();
+    let artifact = format!("oci://{}/os:stable", registry.address()).parse().unwrap();
+    // Verifies nothing, whatever policy it is given.
+    let body =
+        format!("[ \"$1\" != --policy ] || shift 2; exec REAL --policy {} \"$@\"", accepting.display());
+    let script = stand_in(&host, &body);
+    let pull = |policy: &str| {
+        let worker = worker_with(&host, policy, &script).with_env("HOME", host.path("home"));
+        WorkerSession::pull_artifact(&worker, &artifact, None)
+    };
+    for policy in [REJECTING, &DEMANDING.replace("\"oci\"", "\"docker\"")] {
+        let refused = pull(policy);
+        let Err(OsError::Pull { reason, source, .. }) = refused else { panic!("{refused:?}") };
+        assert_eq!(reason, PullFailure::PolicyNotEnforced, "{source}");
+    }
+    assert_eq!(registry.manifests(), 0);
+    let refused = pull("{");
+    assert!(refused.is_err_and(|error| error.to_string().contains("policy.json")));
+    assert!(pull(ACCEPTING).unwrap().is_some());
 }
 
 #[test]

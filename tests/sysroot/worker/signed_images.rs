@@ -10,7 +10,7 @@ use flameholder::core::values::tree::ContentDigest;
 use flameholder::os::protocol::SysrootAccess;
 use flameholder::os::worker::{IMAGE_SIGNATURE, WorkerProgram, WorkerSession};
 use flameholder::os::{OsError, PullFailure, Sysroot as _};
-use osimage::Os;
+use osimage::{ArtifactLayout, Os};
 use serde_json::{Value, json};
 use testbed::worker::Host;
 use vm::signing::SignatureKind::{Gpg, Sigstore};
@@ -232,6 +232,31 @@ fn extensions_are_unpacked_from_a_verified_image_only() {
     assert_eq!(fs::read_dir(&to).unwrap().count(), 0);
     unpack("extensions:signed").unwrap();
     assert!(fs::read_dir(&to).unwrap().count() > 0);
+}
+
+#[test]
+fn artifact_is_pulled_with_a_signature_only() {
+    let signing = SigningHost::new();
+    let layout = ArtifactLayout::create(&signing.host.path("artifact")).unwrap();
+    let path = layout.path().to_str().unwrap();
+    layout.push_files(&[("a.bu", "unsigned")]).unwrap();
+    signing.signer.push(path, &format!("{}/configs:unsigned", signing.address())).unwrap();
+    let digest = layout.push_files(&[("a.bu", "signed")]).unwrap();
+    let signed = format!("{}/configs:signed", signing.address());
+    signing.signer.push_signed(path, &signed, Sigstore, None).unwrap();
+    let demanding = policy(&signing.address(), &signing.requirement(Sigstore, None));
+    // Neither a reference nor a setting demands the signature, but the policy.
+    let worker = signing.worker(&demanding).with_env(IMAGE_SIGNATURE, "by-reference");
+    let pull = |version: &str| {
+        let artifact = format!("oci://{}/configs{version}", signing.address()).parse().unwrap();
+        WorkerSession::pull_artifact(&worker, &artifact, None)
+    };
+    let refused = pull(":unsigned");
+    let Err(OsError::Pull { reason, source, .. }) = refused else { panic!("{refused:?}") };
+    assert_eq!(reason, PullFailure::SignatureRejected, "{source}");
+    for version in [":signed", &format!("@{digest}")] {
+        assert_eq!(pull(version).unwrap().unwrap().digest, digest);
+    }
 }
 
 #[test]

@@ -81,14 +81,24 @@ impl fmt::Debug for RemoteContents {
     }
 }
 
-/// Reason why a document is no config, or none yet.
+/// Reason why a document, or a set of them, is no config, or none yet.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum UnresolvedConfig {
+pub enum UnresolvedConfig<E = RefusalList> {
     #[error(transparent)]
-    Refused(#[from] RefusalList),
+    Refused(#[from] E),
     /// Contents have to be fetched, of which those with one hash are listed once. More may follow, where they are a config.
     #[error("contents of the config are not fetched yet: {}", listed(.0))]
     Unfetched(Vec<RemoteSource>),
+}
+
+impl<E> UnresolvedConfig<E> {
+    /// Replace the refusal, such as by one that names the document.
+    pub fn map_refused<F>(self, name: impl FnOnce(E) -> F) -> UnresolvedConfig<F> {
+        match self {
+            Self::Refused(error) => UnresolvedConfig::Refused(name(error)),
+            Self::Unfetched(wanted) => UnresolvedConfig::Unfetched(wanted),
+        }
+    }
 }
 
 impl UnresolvedConfig {

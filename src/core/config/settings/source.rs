@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use toml::Spanned;
 
+use crate::core::config::artifact::{ArtifactRef, ArtifactRefError};
 use crate::core::config::settings::server_access::{PublicKeyPin, ServerAccess};
 use crate::core::config::settings::server_url::{ServerUrl, UrlError, is_url};
 use crate::core::values::names::ManagedPath;
@@ -23,6 +24,8 @@ pub enum SourceName {
     Directory(PathBuf),
     /// A document on an HTTPS server, such as the config of a pool on a config server.
     Server(ServerUrl),
+    /// An artifact of configs in a container registry.
+    Artifact(ArtifactRef),
 }
 
 impl std::fmt::Display for SourceName {
@@ -31,6 +34,7 @@ impl std::fmt::Display for SourceName {
             Self::Kube => f.write_str("kube"),
             Self::Directory(path) => write!(f, "dir:{}", path.display()),
             Self::Server(url) => url.fmt(f),
+            Self::Artifact(artifact) => artifact.fmt(f),
         }
     }
 }
@@ -43,7 +47,11 @@ impl FromStr for SourceName {
             None if text == "kube" => Ok(Self::Kube),
             Some(("dir", path)) if !path.is_empty() => Ok(Self::Directory(path.into())),
             _ if is_url(text) => text.parse().map(Self::Server).map_err(|error: UrlError| error.to_string()),
-            _ => Err("expected `kube`, `dir:PATH` or `https://HOST/PATH`".to_owned()),
+            _ if ArtifactRef::is_meant_by(text) => {
+                text.parse().map(Self::Artifact).map_err(|error: ArtifactRefError| error.to_string())
+            }
+            _ => Err("expected `kube`, `dir:PATH`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY:TAG`"
+                .to_owned()),
         }
     }
 }
@@ -76,10 +84,10 @@ pub struct SourceSettings {
 }
 
 impl SourceSettings {
-    /// Mean time between two requests to a server of documents, unless a fragment sets another.
+    /// Mean time between two requests to a server or registry, unless a fragment sets another.
     const POLL_INTERVAL: Duration = Duration::from_secs(300);
 
-    /// Mean time between two requests to a server of documents.
+    /// Mean time between two requests to a server of documents, or to the registry of an artifact.
     #[must_use]
     pub fn poll_interval(&self) -> Duration {
         self.poll_interval.map_or(Self::POLL_INTERVAL, |seconds| Duration::from_secs(seconds.get().into()))
@@ -153,10 +161,13 @@ mod tests {
 
     #[test]
     fn source_name_is_printed_as_it_was_given() {
-        for text in ["kube", "dir:/etc/desired", "dir:a:b", "https://host:22623/config/worker"] {
+        let artifact = "oci://registry.example/fleet/configs:stable";
+        for text in ["kube", "dir:/etc/desired", "dir:a:b", "https://host:22623/config/worker", artifact] {
             assert_eq!(text.parse::<SourceName>().unwrap().to_string(), text);
         }
-        for text in ["", "kubernetes", "dir:", "/etc/desired", "http://host/config/worker", "https:host"] {
+        for text in
+            ["", "kubernetes", "dir:", "/etc/desired", "http://host/config/worker", "https:host", "oci:x"]
+        {
             assert!(text.parse::<SourceName>().is_err(), "{text}");
         }
     }

@@ -127,7 +127,11 @@ fn fault_is_reported_with_line_and_column() {
         ("[boot-check]\nrollback = \"sometimes\"\n", "2:12", "`sometimes`"),
         ("[boot-check]\nrequired-units = [\"a\"]\n", "2:18", "unit name"),
         ("[drift]\ndefault = \"report\"\ndefault = \"report\"\n", "3:1", "duplicate"),
-        ("[source]\ndesired = \"cluster\"\n", "2:11", "expected `kube`, `dir:PATH` or `https://HOST/PATH`"),
+        (
+            "[source]\ndesired = \"cluster\"\n",
+            "2:11",
+            "expected `kube`, `dir:PATH`, `https://HOST/PATH` or `oci://REGISTRY/REPOSITORY:TAG`",
+        ),
         ("[source]\ndesired = \"dir:desired\"\n", "2:11", "dir:desired is not absolute"),
         ("[source]\nkubeconfig = \"kubeconfig\"\n", "2:14", "not absolute"),
         ("[source]\nprofile = \"other\"\n", "2:11", "`other`"),
