@@ -1,5 +1,6 @@
 //! Errors of commands and their exit codes: 1 failed, 64 wrong usage, 75 try again, 78 bad configuration.
 
+use crate::cluster::ClusterError;
 use crate::cluster::introduction::IntroductionError;
 use crate::core::config::artifact::ArtifactRefError;
 use crate::core::plan::plain_ignition::document_set::DocumentSetError;
@@ -99,6 +100,9 @@ pub enum CliError {
     /// Contents that the desired config names by URL cannot be fetched.
     #[error(transparent)]
     Contents(#[from] FetchError),
+    /// A request to the cluster of a fleet failed.
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
     #[error(transparent)]
     Daemon(#[from] DaemonError),
     #[error(transparent)]

@@ -102,6 +102,7 @@ pub(crate) fn of_running(host: &RunningHost) -> Result<StatusDocument, CliError>
         boot_check,
         boot_check_seconds_left: left.map(|left| left.as_secs()),
         reboot_policy: grant::policy_of(host).map(|policy| policy_item(&policy, &log)),
+        hooks: status_files::HOOKS.load(root).unwrap_or_default().0,
         daemon,
         daemon_running,
         drift,

@@ -69,6 +69,10 @@ enum Command {
     History(inspect::history::HistoryArgs),
     /// Show the changes of /etc that an update keeps, takes from the image, loses or refuses
     EtcDiff(inspect::etc_diff::EtcDiffArgs),
+    /// Show the nodes of a cluster: what each does and waits for, blocked targets, slots, progress
+    ///
+    /// Works from any workstation with a kubeconfig, with the machine-config-operator and without it.
+    Fleet(inspect::fleet::FleetArgs),
     /// Merge MachineConfigs into a rendered one, as the machine-config-controller does
     ///
     /// The content is the controller's. The name is not: its digits are a digest of the content alone, so
@@ -277,6 +281,7 @@ impl Command {
             Self::Rollback(args) => args.change.output.format,
             Self::Retry(args) | Self::Release(args) => args.output.format,
             Self::Recover(args) => args.change.output.format,
+            Self::Fleet(args) => args.output.format,
             Self::History(args) => args.output.format,
             Self::EtcDiff(args) => args.output.format,
             Self::Render(args) => args.output.map_or(OutputFormat::Text, OutputFormat::Document),
@@ -342,6 +347,7 @@ fn dispatch(command: Command) -> Result<CommandOutcome, CliError> {
         Command::Rollback(args) => change::rollback::run(&args),
         Command::Retry(args) => change::retry::run(&args),
         Command::Recover(args) => change::recover::run(&args),
+        Command::Fleet(args) => inspect::fleet::run(&args),
         Command::History(args) => inspect::history::run(&args),
         Command::EtcDiff(args) => inspect::etc_diff::run(&args),
         Command::Render(args) => inspect::render::run(&args),

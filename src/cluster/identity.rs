@@ -25,6 +25,8 @@ pub struct ClusterIdentity {
     /// File with the token that identifies this host in place of the kubeconfig's user.
     token: Option<PathBuf>,
     requests: RequestCounts,
+    /// True if the body of a busy server's refusal matters.
+    keeps_refusals: bool,
     client: Arc<Mutex<Option<Client>>>,
 }
 
@@ -38,13 +40,19 @@ impl ClusterIdentity {
     /// Create an identity without reading the kubeconfig yet. Its requests are counted in `requests`.
     #[must_use]
     pub fn of(path: &Path, requests: RequestCounts) -> Self {
-        Self { path: path.to_owned(), token: None, requests, client: Arc::default() }
+        Self { path: path.to_owned(), token: None, requests, keeps_refusals: false, client: Arc::default() }
     }
 
     /// Take the token in this file in place of the kubeconfig's user. It is read again about every minute.
     #[must_use]
     pub fn with_token(self, file: Option<&Path>) -> Self {
         Self { token: file.map(Path::to_owned), ..self }
+    }
+
+    /// Keep refusals with a header `Retry-After` as they are: those of evictions name the disruption budget.
+    #[must_use]
+    pub fn keeping_refusals(self) -> Self {
+        Self { keeps_refusals: true, client: Arc::default(), ..self }
     }
 
     /// Return the client; create it from the kubeconfig if there is none.
@@ -78,10 +86,10 @@ impl ClusterIdentity {
         // within milliseconds, up to the deadline of the request.
         config.default_retry = false;
         let client = ClientBuilder::try_from(config).map_err(|error| failed(chain(&error)))?;
-        let requests = self.requests.clone();
+        let (requests, keeps_refusals) = (self.requests.clone(), self.keeps_refusals);
         let receive = move |response| {
             requests.count(&response);
-            refuse_busy(response)
+            if keeps_refusals { response } else { refuse_busy(response) }
         };
         Ok(client.with_layer(&MapResultLayer::new(receive)).build())
     }

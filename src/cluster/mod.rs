@@ -1,12 +1,15 @@
 //! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs, trust material, pinned
-//! image sets and the disruption policy, create and write the MachineConfigNode, send events.
+//! image sets and the disruption policy, create and write the MachineConfigNode, send events, hold Leases, drain the Node.
 
 mod busy_server;
 mod client_config;
 mod controller_config;
+mod drain;
 mod error;
+mod fleet;
 mod identity;
 pub mod introduction;
+mod leases;
 mod machine_config;
 mod machine_config_node;
 mod node;
@@ -19,8 +22,11 @@ use std::time::Duration;
 
 pub use busy_server::BusyServer;
 pub use controller_config::ControllerTrust;
+pub use drain::{DrainClient, EvictionAnswer};
 pub use error::ClusterError;
+pub use fleet::{FleetChange, FleetClient, ObjectChange, ReadNode, WatchedFleet};
 pub use identity::ClusterIdentity;
+pub use leases::{LeaseAnswer, LeaseClient};
 pub use machine_config_node::NodeStatus;
 pub use node::ObservedNode;
 pub use node_pool::{NodePool, NodePools, pools_of};

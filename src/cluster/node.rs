@@ -9,8 +9,9 @@ use serde_json::json;
 
 use crate::cluster::watch::watch;
 use crate::cluster::{ClusterClient, ClusterError, with_timeout};
-use crate::core::daemon::node::annotations::{AnnotationChanges, NodeAnnotations};
+use crate::core::daemon::node::annotations::{AnnotationChanges, NodeAnnotations, RETRY};
 use crate::core::daemon::node::events::NodeEvent;
+use crate::core::daemon::node::node_report::REPORT;
 
 /// Prefix of the annotations of MCO's node protocol.
 const OURS: &str = "machineconfiguration.openshift.io/";
@@ -24,7 +25,7 @@ pub struct ObservedNode {
     pub uid: String,
     /// Resource version as a number, which grows with each change.
     pub version: u64,
-    /// Annotations of MCO's node protocol.
+    /// Annotations of MCO's node protocol, and the agent's own.
     pub annotations: NodeAnnotations,
     /// All labels, which decide the node's pool.
     pub labels: BTreeMap<String, String>,
@@ -37,10 +38,15 @@ impl ObservedNode {
         Self {
             uid: meta.uid.unwrap_or_default(),
             version: meta.resource_version.and_then(|version| version.parse().ok()).unwrap_or_default(),
-            annotations: annotations.filter(|(key, _)| key.starts_with(OURS)).collect(),
+            annotations: annotations.filter(|(key, _)| is_read(key)).collect(),
             labels: meta.labels.unwrap_or_default(),
         }
     }
+}
+
+/// Return true for an annotation that the agent reads.
+fn is_read(key: &str) -> bool {
+    key.starts_with(OURS) || [REPORT, RETRY].contains(&key)
 }
 
 impl ClusterClient {

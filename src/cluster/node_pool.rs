@@ -32,12 +32,47 @@ impl From<PoolObject> for NodePool {
     }
 }
 
+impl NodePool {
+    /// Read a pool from its object.
+    pub(crate) fn parse(object: serde_json::Value) -> Result<Self, serde_json::Error> {
+        serde_json::from_value::<PoolObject>(object).map(Self::from)
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Return true if the pool's nodes keep their configs.
+    #[must_use]
+    pub fn is_paused(&self) -> bool {
+        self.spec.paused
+    }
+
+    /// Return the name of the rendered config that the pool's nodes get; `None` while it has none.
+    #[must_use]
+    pub fn desired(&self) -> Option<&str> {
+        self.spec
+            .configuration
+            .as_ref()
+            .and_then(|config| config.name.as_deref())
+            .filter(|name| !name.is_empty())
+    }
+}
+
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct PoolSpec {
+    paused: bool,
+    configuration: Option<ConfigReference>,
     node_selector: Option<LabelSelector>,
     /// Pinned image sets of the pool, by name.
     pinned_image_sets: Vec<SetReference>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct ConfigReference {
+    name: Option<String>,
 }
 
 #[derive(Debug, Clone, Deserialize)]

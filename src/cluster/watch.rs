@@ -32,10 +32,35 @@ const BRIEF: Duration = Duration::from_secs(1);
 
 type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
+/// Objects that a watch is about.
+#[derive(Debug, Clone)]
+pub(super) enum WatchSelection {
+    All,
+    /// The object of this name.
+    Named(String),
+    /// Objects with this label.
+    Labelled(&'static str),
+}
+
+impl WatchSelection {
+    fn fields(&self) -> Option<String> {
+        match self {
+            Self::Named(name) => Some(format!("metadata.name={name}")),
+            Self::All | Self::Labelled(_) => None,
+        }
+    }
+
+    fn labels(&self) -> Option<String> {
+        match self {
+            Self::Labelled(label) => Some((*label).to_owned()),
+            Self::All | Self::Named(_) => None,
+        }
+    }
+}
+
 struct Watch<K> {
     api: Api<K>,
-    /// Name of the only object that is watched; `None` for all.
-    name: Option<String>,
+    selection: WatchSelection,
     version: Option<String>,
     open: Option<OpenWatch<K>>,
 }
@@ -61,7 +86,7 @@ fn duration(chance: u32) -> u32 {
 }
 
 /// Change of watched objects.
-enum WatchedChange<K> {
+pub(super) enum WatchedChange<K> {
     /// All objects, in place of those known before.
     Listed(Vec<K>),
     /// An object was created or changed.
@@ -79,7 +104,7 @@ pub(super) fn watch<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watch_changes(api, Some(name.to_owned())).map(|change| {
+    watch_changes(api, WatchSelection::Named(name.to_owned())).map(|change| {
         Ok(match change? {
             WatchedChange::Listed(objects) => objects.into_iter().next(),
             WatchedChange::Changed(object) => Some(object),
@@ -99,7 +124,7 @@ where
     T: Clone + Send + 'static,
 {
     let mut known = BTreeMap::new();
-    watch_changes(api, None).map(move |change| {
+    watch_changes(api, WatchSelection::All).map(move |change| {
         match change? {
             WatchedChange::Listed(objects) => {
                 known = objects.into_iter().map(|object| (object.name_any(), keep(object))).collect();
@@ -111,15 +136,15 @@ where
     })
 }
 
-/// Watch the object of this name, or all objects without one. The stream goes on after an error.
-fn watch_changes<K>(
+/// Watch the selected objects. The stream goes on after an error.
+pub(super) fn watch_changes<K>(
     api: Api<K>,
-    name: Option<String>,
+    selection: WatchSelection,
 ) -> impl Stream<Item = Result<WatchedChange<K>, ClusterError>> + Send + use<K>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    let watch = Watch { api, name, version: None, open: None };
+    let watch = Watch { api, selection, version: None, open: None };
     unfold(watch, |mut watch| async {
         let seen = watch.next().await;
         Some((seen, watch))
@@ -170,7 +195,8 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
     async fn begin(&mut self, version: &str) -> Result<OpenWatch<K>, ClusterError> {
         let seconds = duration(boot::jitter());
         let mut parameters = WatchParams::default().timeout(seconds);
-        parameters.field_selector = self.selector();
+        parameters.field_selector = self.selection.fields();
+        parameters.label_selector = self.selection.labels();
         let events = with_timeout(self.api.watch(&parameters, version)).await?.boxed();
         Ok(OpenWatch { events, since: Instant::now(), duration: Duration::from_secs(seconds.into()) })
     }
@@ -186,12 +212,12 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
         Ok(())
     }
 
-    fn selector(&self) -> Option<String> {
-        self.name.as_ref().map(|name| format!("metadata.name={name}"))
-    }
-
     async fn list(&mut self) -> Result<WatchedChange<K>, ClusterError> {
-        let parameters = ListParams { field_selector: self.selector(), ..ListParams::default() };
+        let parameters = ListParams {
+            field_selector: self.selection.fields(),
+            label_selector: self.selection.labels(),
+            ..ListParams::default()
+        };
         let list = with_timeout(self.api.list(&parameters)).await?;
         self.version = list.metadata.resource_version;
         if self.version.is_none() {

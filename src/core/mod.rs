@@ -9,6 +9,7 @@ pub mod config;
 pub mod daemon;
 pub mod enablement;
 pub mod etc_merge;
+pub mod fleet;
 pub mod history;
 pub mod image_policy;
 pub mod pinned_images;

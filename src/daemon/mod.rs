@@ -29,7 +29,7 @@ pub use error::DaemonError;
 use host_watch::{HostEvent, HostWatch};
 use jobs::job_deadline::JobDeadline;
 use jobs::job_queue::{JobKind, JobQueue};
-use jobs::work::WorkJob;
+use jobs::work_job::WorkJob;
 pub use jobs::work_process::WorkCommand;
 use jobs::work_result::WorkResult;
 use kubelet_health::{HostKubelet, SampleTriggers};
@@ -37,6 +37,8 @@ use last_update::LastUpdate;
 use metrics::DaemonMetrics;
 use side_jobs::grant_end::GrantEnd;
 use side_jobs::image_pins::ImagePins;
+use side_jobs::notifications::HookNotifications;
+use side_jobs::slot_renewal::SlotRenewal;
 use side_jobs::trust_sync::TrustSync;
 use signals::DaemonSignals;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -72,6 +74,8 @@ pub struct DaemonSetup {
     pub metrics: Option<SocketAddr>,
     /// Count of the requests to the cluster; `None` without one.
     pub requests: Option<RequestCounts>,
+    /// True if the host is a node that is drained: by the cluster, or by the daemon itself.
+    pub has_node: bool,
     /// Commands to the source.
     pub commands: UnboundedSender<SourceCommand>,
     /// Events of the source.
@@ -102,18 +106,21 @@ pub async fn run(setup: DaemonSetup) -> Result<(), DaemonError> {
         tokio::spawn(metrics_server::serve(address, metrics.clone(), samples.clone()));
         tokio::spawn(kubelet_health::sample(metrics.clone(), samples.clone(), HostKubelet));
     }
-    let mut daemon = Daemon::new(&setup, root, [done, pulled], metrics, samples);
+    let (renewal, mut renewals) = SlotRenewal::new();
+    let (told, mut notified) = unbounded_channel();
+    let mut daemon = Daemon::new(&setup, root, [done, pulled, told], renewal, metrics, samples);
     let mut events = setup.events;
     daemon.begin();
     notify::ready();
     while !daemon.is_stopped() {
         let (timer, deadline, repair_due) = (daemon.timer, daemon.jobs.deadline(), daemon.repair_due());
-        let side_job_due =
-            [daemon.trust.due(), daemon.pins.due(), daemon.grant_end.due()].into_iter().flatten().min();
+        let side_job_due = daemon.side_job_time();
         tokio::select! {
             event = events.recv() => daemon.handle_source_event(event.ok_or(DaemonError::SourceEnded)?),
             Some(finished) = finished.recv() => daemon.finish_work(finished, &mut watch),
             Some(pulled) = pulls.recv() => daemon.finish_pulls(pulled),
+            Some(next) = renewals.recv() => daemon.renewal.finish(next),
+            Some(_) = notified.recv() => daemon.notifications.finish(),
             event = watch.next() => daemon.handle_host_event(event.map_err(DaemonError::Watch)?),
             () = timers::until(timer) => daemon.timer_expired(),
             () = timers::until(deadline) => daemon.jobs.expire(),
@@ -131,12 +138,14 @@ struct Daemon {
     root: Root,
     lifecycle: Lifecycle,
     source: SourceState,
-    /// True if the source is a cluster, which knows the host as a node.
+    /// True if the host is a node that is drained.
     has_node: bool,
     jobs: JobQueue,
     trust: TrustSync,
     pins: ImagePins,
     grant_end: GrantEnd,
+    renewal: SlotRenewal,
+    notifications: HookNotifications,
     repairs: RepairLimit,
     irreconcilable: Arc<[IrreconcilableChange]>,
     /// Fixed point for the times of the repairs.
@@ -154,13 +163,16 @@ struct Daemon {
     /// The report that was published last.
     reported: Option<DaemonReport>,
     update: LastUpdate,
+    /// True if the next observation releases the blocked target.
+    releases_block: bool,
 }
 
 impl Daemon {
     fn new(
         setup: &DaemonSetup,
         root: Root,
-        [done, pulled]: [UnboundedSender<WorkResult>; 2],
+        [done, pulled, told]: [UnboundedSender<WorkResult>; 3],
+        renewal: SlotRenewal,
         metrics: Arc<DaemonMetrics>,
         samples: Arc<SampleTriggers>,
     ) -> Self {
@@ -171,11 +183,13 @@ impl Daemon {
             samples,
             lifecycle: Lifecycle::default(),
             source: SourceState { name: setup.source.clone(), ..SourceState::default() },
-            has_node: setup.requests.is_some(),
+            has_node: setup.has_node,
             jobs: JobQueue::new(setup.work_command.clone(), deadline, done),
             trust: TrustSync::default(),
             pins: ImagePins::new(setup.work_command.clone(), pulled),
             grant_end: GrantEnd::new(soft_reboots::this_boot()),
+            renewal,
+            notifications: HookNotifications::new(setup.work_command.clone(), told),
             repairs: RepairLimit::default(),
             irreconcilable: Arc::default(),
             started: Instant::now(),
@@ -187,6 +201,7 @@ impl Daemon {
             inhibited_since: None,
             reported: None,
             update: LastUpdate::default(),
+            releases_block: false,
         }
     }
 
@@ -241,6 +256,7 @@ impl Daemon {
             self.run_commands(commands);
         }
         if self.lifecycle.phase.name() != before.phase.name() {
+            self.renewal.look(&self.root);
             self.begin_grant_end();
         }
     }
@@ -261,7 +277,10 @@ impl Daemon {
     fn run_commands(&mut self, commands: Vec<DaemonCommand>) {
         for command in commands {
             match command {
-                DaemonCommand::Observe => self.work(WorkJob::Observe),
+                DaemonCommand::Observe => {
+                    let releases_block = std::mem::take(&mut self.releases_block);
+                    self.work(WorkJob::Observe { releases_block });
+                }
                 DaemonCommand::Verify => {
                     let held_back = self.repairs.held_back(self.started.elapsed());
                     self.work(WorkJob::Verify { held_back });
@@ -339,6 +358,7 @@ impl Daemon {
         let is_dropped = self.jobs.cancel(is_stopping);
         if is_stopping {
             self.pins.cancel();
+            self.notifications.cancel();
             notify::stopping(STOP_TIMEOUT);
             self.timer = self.jobs.is_running().then(|| Instant::now() + STOP_TIMEOUT);
         } else if is_dropped {

@@ -30,7 +30,7 @@ impl Daemon {
     }
 
     pub(super) fn publish_report(&mut self) {
-        // Without a cluster there is no node, and these phases end at once.
+        // Where no node is drained, these phases end at once.
         if !self.has_node
             && matches!(self.lifecycle.phase, DaemonPhase::Draining { .. } | DaemonPhase::Uncordoning { .. })
         {
@@ -40,6 +40,7 @@ impl Daemon {
         let report =
             DaemonReport::of(&self.lifecycle, &self.source, pid, now).continuing(self.reported.as_ref());
         notify::publish_status(&report);
+        self.notifications.tell(&report);
         let level = notify::journal_level(&report, self.reported.as_ref());
         // Jobs of pinned images have lines of their own.
         let is_of_pins = self.reported.replace(report.clone()).is_some_and(|before| {

@@ -2,15 +2,19 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use tokio::time::Instant;
 
 use super::Daemon;
-use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase};
+use crate::core::daemon::grant::{GrantDelay, GrantWait};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonEvent, DaemonPhase};
 use crate::core::daemon::message_ids;
 use crate::core::pinned_images::drop_in::DROP_IN;
 use crate::core::values::names::ManagedPath;
 use crate::host::HostDisk as _;
-use crate::source::{PinDelivery, SourceEvent};
+use crate::host::facts::boot;
+use crate::source::{FetchFailure, FetchedConfig, PinDelivery, SourceEvent};
+use crate::transaction::state::settings::settings_or_default;
 
 impl Daemon {
     pub(super) fn handle_source_event(&mut self, event: SourceEvent) {
@@ -21,26 +25,24 @@ impl Daemon {
                 self.views[1] = self.views[1].max(number);
                 self.run_announced();
             }
-            SourceEvent::Fetched(desired, fetched) => {
-                if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
-                    return;
-                }
-                let is_missing = fetched.as_ref().is_err_and(|failure| failure.is_missing);
-                self.metrics.record_missing_config(is_missing.then_some(&desired));
-                match fetched {
-                    Ok(delivery) => {
-                        self.delivery = Some((desired, Arc::new(delivery)));
-                        self.handle(DaemonEvent::Fetched);
-                    }
-                    Err(failure) => self.handle(DaemonEvent::Failed(failure.problem)),
-                }
-            }
+            SourceEvent::Fetched(desired, fetched) => self.take_fetched(desired, fetched),
             SourceEvent::Drained(desired) => {
                 if self.lifecycle.phase.target().is_some_and(|target| target.is_same(&desired)) {
                     self.handle(DaemonEvent::Drained);
                 }
             }
+            SourceEvent::DrainWaits(desired, subject) => {
+                if self.drains_for(&desired) {
+                    self.handle(DaemonEvent::DrainDelayed(subject));
+                }
+            }
+            SourceEvent::DrainGivenUp(desired, reason) => self.give_up_drain(&desired, reason),
             SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
+            SourceEvent::RetryRequested => {
+                log::info!("an operator asks by the Node to release the blocked target");
+                self.releases_block = true;
+                self.handle(DaemonEvent::StateChanged);
+            }
             SourceEvent::PolicyChanged => {
                 if matches!(self.lifecycle.phase, DaemonPhase::BackingOff { .. }) {
                     log::info!("the cluster's node disruption policy has changed");
@@ -78,6 +80,34 @@ impl Daemon {
         self.publish_report();
     }
 
+    fn take_fetched(&mut self, desired: ConfigRef, fetched: Result<FetchedConfig, FetchFailure>) {
+        if self.lifecycle.phase != (DaemonPhase::Fetching { target: desired.clone() }) {
+            return;
+        }
+        let is_missing = fetched.as_ref().is_err_and(|failure| failure.is_missing);
+        self.metrics.record_missing_config(is_missing.then_some(&desired));
+        match fetched {
+            Ok(delivery) => {
+                self.delivery = Some((desired, Arc::new(delivery)));
+                self.handle(DaemonEvent::Fetched);
+            }
+            Err(failure) => self.handle(DaemonEvent::Failed(failure.problem)),
+        }
+    }
+
+    fn give_up_drain(&mut self, desired: &ConfigRef, reason: String) {
+        if self.drains_for(desired) {
+            let waits_for = GrantWait::Drain { reason };
+            let interval = settings_or_default(&self.root).reboot.retry_interval();
+            let retry_after = waits_for.delay(Timestamp::now(), interval, boot::jitter());
+            self.handle(DaemonEvent::DrainGivenUp(GrantDelay { waits_for, retry_after }));
+        }
+    }
+
+    fn drains_for(&self, desired: &ConfigRef) -> bool {
+        matches!(&self.lifecycle.phase, DaemonPhase::Draining { target, .. } if target.is_same(desired))
+    }
+
     fn take_pins(&mut self, delivery: PinDelivery) {
         let found = self.root.status(&ManagedPath::constant(DROP_IN));
         if let Some(event) = self.pins.deliver(delivery, found.is_ok_and(|found| found.is_some())) {
@@ -86,11 +116,18 @@ impl Daemon {
         self.begin_side_jobs();
     }
 
+    /// Return the time of the next job beside those of the lifecycle.
+    pub(super) fn side_job_time(&self) -> Option<Instant> {
+        let times = [self.trust.due(), self.pins.due(), self.grant_end.due(), self.renewal.due()];
+        times.into_iter().flatten().min()
+    }
+
     pub(super) fn side_job_due(&mut self) {
         let now = Instant::now();
         self.trust.expire(now);
         self.pins.expire(now);
         self.grant_end.expire(now);
+        self.renewal.expire(now);
         self.begin_side_jobs();
     }
 }

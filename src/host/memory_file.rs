@@ -5,6 +5,7 @@
 
 use std::fs::File;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::FileExt as _;
 
 use rustix::fs::{MemfdFlags, memfd_create};
@@ -42,6 +43,11 @@ impl MemoryFile {
     /// Return another handle to the same content, which stays until both are dropped.
     pub fn share(&self) -> io::Result<Self> {
         Ok(Self { file: self.file.try_clone()?, length: self.length })
+    }
+
+    /// Open the content anew for a reader with a position of its own, such as a program whose standard input it is.
+    pub fn reopened(&self) -> io::Result<File> {
+        File::open(format!("/proc/self/fd/{}", self.file.as_raw_fd()))
     }
 
     /// Return the length in bytes.

@@ -2,18 +2,19 @@
 //! with a deadline, by systemd where it is running.
 
 use std::collections::BTreeMap;
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
 use std::io::PipeWriter;
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
+use crate::host::memory_file::MemoryFile;
 use crate::host::systemd::transient_unit::{ServiceResult, TransientService};
 use crate::host::trusted_path::ensure_only_root_writes;
 
@@ -33,7 +34,7 @@ pub struct HookProgram {
 }
 
 /// Purpose of a run of hook programs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct ProgramPurpose {
     /// Name of one program, in descriptions of units.
     label: &'static str,
@@ -43,6 +44,8 @@ pub struct ProgramPurpose {
     owner: &'static str,
     /// Environment variables, `NAME=VALUE`.
     environment: Vec<String>,
+    /// Standard input; `None` for an empty one.
+    input: Option<MemoryFile>,
 }
 
 impl ProgramPurpose {
@@ -54,17 +57,19 @@ impl ProgramPurpose {
             unit_prefix: "flameholder-check",
             owner: "flameholder-confirm-boot.service",
             environment: Vec::new(),
+            input: None,
         }
     }
 
-    /// Hooks of the daemon around the disruption for a config, which the variable names.
+    /// Hooks of the daemon, with environment variables (`NAME=VALUE`) and their standard input, which is empty for `None`.
     #[must_use]
-    pub fn hook(config: String) -> Self {
+    pub fn hook(environment: Vec<String>, input: Option<MemoryFile>) -> Self {
         Self {
             label: "hook",
             unit_prefix: "flameholder-hook",
             owner: "flameholder-daemon.service",
-            environment: vec![config],
+            environment,
+            input,
         }
     }
 }
@@ -138,8 +143,8 @@ fn is_masked(path: &Path) -> bool {
 }
 
 impl HookProgram {
-    /// Run the program with an empty standard input, until it exits or `deadline` passes: as a transient service of the
-    /// systemd with this private `socket`, or as a child process where there is none.
+    /// Run the program until it exits or `deadline` passes: as a transient service of the systemd with this private `socket`,
+    /// or as a child process where there is none.
     pub fn run(
         &self,
         socket: Option<&Path>,
@@ -147,6 +152,11 @@ impl HookProgram {
         purpose: &ProgramPurpose,
     ) -> Result<(), ProgramError> {
         self.ensure_trusted()?;
+        let input = match &purpose.input {
+            Some(input) => input.reopened(),
+            None => File::open("/dev/null"),
+        };
+        let input = input.map_err(|error| ProgramError::NotStarted(error.to_string()))?;
         let (mut reader, writer) =
             std::io::pipe().map_err(|error| ProgramError::NotStarted(error.to_string()))?;
         let output = Arc::new(Mutex::new(Vec::new()));
@@ -158,8 +168,8 @@ impl HookProgram {
             let _ = tell.send(());
         });
         let ended = match socket {
-            Some(socket) => self.run_as_service(socket, writer, deadline, purpose),
-            None => self.run_as_child(writer, deadline, purpose),
+            Some(socket) => self.run_as_service(socket, (input, writer), deadline, purpose),
+            None => self.run_as_child((input, writer), deadline, purpose),
         }?;
         // With a limit: a process that left the program's process group may keep the pipe open.
         let _ = read.recv_timeout(LAST_WORDS);
@@ -178,11 +188,11 @@ impl HookProgram {
     fn run_as_service(
         &self,
         socket: &Path,
-        writer: PipeWriter,
+        (input, output): (File, PipeWriter),
         deadline: Duration,
         purpose: &ProgramPurpose,
     ) -> Result<Option<ExitStatus>, ProgramError> {
-        let ProgramPurpose { label, unit_prefix, owner, environment } = purpose;
+        let ProgramPurpose { label, unit_prefix, owner, environment, .. } = purpose;
         let description = format!("Flameholder: {label} {}", self.name);
         let service = TransientService {
             prefix: unit_prefix,
@@ -192,7 +202,7 @@ impl HookProgram {
             program: &self.path,
             deadline,
         };
-        match service.run(socket, writer.into()) {
+        match service.run(socket, &input.into(), output.into()) {
             Ok(ServiceResult::Exited(status)) => Ok(Some(status)),
             Ok(ServiceResult::TimedOut) => Ok(None),
             Ok(ServiceResult::NotExecuted) => Err(ProgramError::NotStarted(format!(
@@ -205,15 +215,15 @@ impl HookProgram {
     /// Run the program as a child process; `None` if it was killed at the deadline.
     fn run_as_child(
         &self,
-        writer: PipeWriter,
+        (input, output): (File, PipeWriter),
         deadline: Duration,
         purpose: &ProgramPurpose,
     ) -> Result<Option<ExitStatus>, ProgramError> {
-        let spawned = writer.try_clone().and_then(|second| {
+        let spawned = output.try_clone().and_then(|second| {
             let mut command = Command::new(&self.path);
             let variables = purpose.environment.iter().filter_map(|variable| variable.split_once('='));
             command.env_clear().env("PATH", PATH).envs(variables).current_dir("/").process_group(0);
-            command.stdin(Stdio::null()).stdout(writer).stderr(second).spawn()
+            command.stdin(input).stdout(output).stderr(second).spawn()
         });
         let mut child = spawned.map_err(|error| ProgramError::NotStarted(error.to_string()))?;
         Ok(wait(&mut child, deadline))

@@ -3,6 +3,7 @@
 pub mod change;
 pub mod error;
 pub mod etc_diff;
+pub mod fleet;
 pub mod history;
 pub mod plan;
 pub mod schema;

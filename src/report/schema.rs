@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::report::change::ChangeDocument;
 use crate::report::error::ErrorDocument;
 use crate::report::etc_diff::EtcDiffDocument;
+use crate::report::fleet::FleetDocument;
 use crate::report::history::HistoryDocument;
 use crate::report::plan::PlanDocument;
 use crate::report::status::StatusDocument;
@@ -20,6 +21,7 @@ pub fn all() -> Vec<(&'static str, Value)> {
         ("change", schema_of::<ChangeDocument>("change")),
         ("error", schema_of::<ErrorDocument>("error")),
         ("etc-diff", schema_of::<EtcDiffDocument>("etc-diff")),
+        ("fleet", schema_of::<FleetDocument>("fleet")),
         ("history", schema_of::<HistoryDocument<'_>>("history")),
         ("plan", with_action_rules(schema_of::<PlanDocument<'_>>("plan"))),
         ("status", schema_of::<StatusDocument>("status")),

@@ -1,7 +1,5 @@
 //! Source `dir:PATH`: the desired config is a file, or a directory of files (MachineConfigs, Ignition and Butane configs), which
 //! are merged as a cluster merges the MachineConfigs of a pool.
-//!
-//! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -27,7 +25,7 @@ use crate::host::local_directory::LocalDirectory;
 use crate::host::memory_file::MemoryFile;
 use crate::host::trusted_path::{TrustError, ensure_only_root_changes};
 use crate::source::contents_fetcher::{ContentsFetcher, FetchError};
-use crate::source::{FetchedConfig, SourceCommand, SourceEvent, acknowledge, config_ref, delay_after};
+use crate::source::{FetchedConfig, SourceCommand, SourceEvent, config_ref, delay_after};
 
 /// Symbolic links that are followed in a row; more are a loop.
 const LINKS: usize = 16;
@@ -197,7 +195,7 @@ impl DirectorySource {
     async fn run_commands(&self, orders: &mut UnboundedReceiver<SourceCommand>) {
         while let Some(order) = orders.recv().await {
             match order {
-                SourceCommand::Publish(view) => acknowledge(&view, |event| self.send(event)),
+                SourceCommand::Publish(_) => {}
                 SourceCommand::Fetch(desired) => {
                     let fetched = self.fetch(&desired).map_err(Into::into);
                     self.send(SourceEvent::Fetched(desired, fetched));

@@ -8,7 +8,7 @@ mod initial_annotations;
 mod pinned_images;
 mod policy_watch;
 mod publish;
-mod retry_timer;
+pub(super) mod retry_timer;
 mod trust;
 
 use std::collections::VecDeque;
@@ -30,7 +30,7 @@ use trust::TrustSource;
 use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
 use crate::core::daemon::node::annotations;
-use crate::core::daemon::node::annotations::NodeAnnotations;
+use crate::core::daemon::node::annotations::{NodeAnnotations, RETRY};
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::source::{FetchFailure, FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
@@ -40,7 +40,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(60);
 /// Longest time for which the watch may lag behind a write.
 const CATCHING_UP: Duration = Duration::from_secs(10);
 
-type Running<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type RunningRequest<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// Result of publishing a view.
 type PublishResult = Result<Box<PublishOutcome>, ClusterError>;
@@ -53,6 +53,8 @@ pub struct KubeSource {
     /// Time of the write whose answer is in `node`; `None` if the watch reported it.
     written: Option<Instant>,
     last_desired: Option<ConfigRef>,
+    /// Request to retry that was passed on.
+    retried: Option<String>,
     /// True once it was reported that the Node names no desired config.
     is_undesired: bool,
     error: Option<String>,
@@ -95,6 +97,7 @@ impl KubeSource {
             node: None,
             written: None,
             last_desired: None,
+            retried: None,
             is_undesired: false,
             error: None,
             views: VecDeque::new(),
@@ -120,11 +123,11 @@ impl KubeSource {
     async fn follow_node(mut self, mut orders: UnboundedReceiver<SourceCommand>) {
         let mut watch: Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> = None;
         let mut watching = RetryTimer::default();
-        let mut publishing: Option<Running<PublishResult>> = None;
+        let mut publishing: Option<RunningRequest<PublishResult>> = None;
         let mut telling = RetryTimer::default();
         let mut policy = PolicyWatch::new(self.cluster.clone());
         let mut fetching =
-            FuturesUnordered::<Running<(ConfigRef, Result<FetchedConfig, FetchFailure>)>>::new();
+            FuturesUnordered::<RunningRequest<(ConfigRef, Result<FetchedConfig, FetchFailure>)>>::new();
         loop {
             if watch.is_none() && watching.is_due() {
                 watch = self.watch(&mut watching);
@@ -228,6 +231,11 @@ impl KubeSource {
             }
             is_other
         });
+        let request = node.annotations.get(RETRY).cloned();
+        if request.is_some() && request != self.retried {
+            self.send(SourceEvent::RetryRequested);
+        }
+        self.retried = request;
         self.node = Some(node);
         self.send_desired();
         self.send_drain_state();
@@ -289,7 +297,7 @@ impl KubeSource {
     }
 
     /// Start to publish the next view, once the Node was read.
-    fn publish(&mut self) -> Option<Running<PublishResult>> {
+    fn publish(&mut self) -> Option<RunningRequest<PublishResult>> {
         let (node, view) = (self.node.clone()?, self.views.front()?.clone());
         let publisher = self.publisher.clone();
         let (before, seed) = (self.published.clone(), self.seed.clone());
@@ -336,20 +344,21 @@ impl KubeSource {
     }
 }
 
-async fn next_of<T>(stream: Option<&mut BoxStream<'static, T>>) -> Option<T> {
+pub(super) async fn next_of<T>(stream: Option<&mut BoxStream<'static, T>>) -> Option<T> {
     match stream {
         Some(stream) => stream.next().await,
         None => std::future::pending().await,
     }
 }
 
-async fn running<T>(future: Option<&mut Running<T>>) -> T {
+async fn running<T>(future: Option<&mut RunningRequest<T>>) -> T {
     match future {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
 }
 
+/// Fetch a config, and the node disruption policy.
 async fn fetch(
     cluster: ClusterClient,
     desired: ConfigRef,

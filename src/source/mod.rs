@@ -8,6 +8,8 @@ pub mod contents_cache;
 pub mod contents_fetcher;
 pub mod directory;
 pub mod kube;
+pub mod kube_pool;
+pub mod own_drain;
 mod polled;
 
 use std::sync::Arc;
@@ -55,8 +57,14 @@ pub enum SourceEvent {
     Fetched(ConfigRef, Result<FetchedConfig, FetchFailure>),
     /// The node is drained for this config.
     Drained(ConfigRef),
+    /// The drain for this config waits for something, which it names.
+    DrainWaits(ConfigRef, String),
+    /// The drain for this config took too long: the last thing that it waited for.
+    DrainGivenUp(ConfigRef, String),
     /// The node is uncordoned.
     Uncordoned,
+    /// An operator asks by the Node to release the blocked target.
+    RetryRequested,
     /// Another node disruption policy, or other overrides, since the last attempt to update failed.
     PolicyChanged,
     /// The source named another artifact, with this digest, and its config is the desired one from now on.
@@ -90,9 +98,8 @@ fn delay_after(failures: u32) -> Duration {
     }
 }
 
-/// Acknowledge a view without a cluster: no component drains the node or reads published phases.
+/// Take a drain and an uncordon for done: no component drains the node.
 fn acknowledge(view: &LifecycleView, send: impl Fn(SourceEvent)) {
-    send(SourceEvent::Published(view.number));
     match &view.lifecycle.phase {
         DaemonPhase::Draining { target, .. } => send(SourceEvent::Drained(target.clone())),
         DaemonPhase::Uncordoning { .. } => send(SourceEvent::Uncordoned),

@@ -1,7 +1,5 @@
 //! Source that is asked for the desired config again and again, at another moment by each host of a fleet: a server or a
 //! registry.
-//!
-//! Without a cluster, no component drains the node or reads published phases: both are acknowledged at once.
 
 use std::time::Duration;
 
@@ -20,9 +18,7 @@ use crate::host::memory_file::MemoryFile;
 use crate::https::HttpsError;
 use crate::source::artifact::ArtifactPullError;
 use crate::source::contents_fetcher::{ContentsFetcher, FetchError};
-use crate::source::{
-    FetchedConfig, LifecycleView, SourceCommand, SourceEvent, acknowledge, config_ref, delay_after,
-};
+use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent, config_ref, delay_after};
 
 /// Shortest time between two requests, whatever an operator asks for.
 const SPACING: Duration = Duration::from_secs(10);
@@ -241,7 +237,6 @@ impl SourceAnswers<'_> {
     }
 
     fn published(&self, view: &LifecycleView) {
-        acknowledge(view, |event| self.send(event));
         // The daemon has just been started, or asked to look again.
         if view.lifecycle.phase == DaemonPhase::Observing {
             self.asked.notify_one();

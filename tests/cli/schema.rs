@@ -12,7 +12,8 @@ use testbed::model::rendered::real_configs;
 use testbed::model::run::{Outcome, flameholder};
 use testbed::model::tree::Tree;
 
-const SCHEMAS: [&str; 8] = ["change", "error", "etc-diff", "history", "plan", "status", "verify", "version"];
+const SCHEMAS: [&str; 9] =
+    ["change", "error", "etc-diff", "fleet", "history", "plan", "status", "verify", "version"];
 
 fn schema(name: &str) -> Value {
     let text = fs::read(testbed::repository().join("docs/schema").join(name).with_extension("json")).unwrap();
@@ -339,6 +340,14 @@ fn good(name: &str) -> Value {
             "losses": [{"path": "/etc", "change": "modify", "lost": "xattrs"}],
             "notTaken": [{"path": "/etc/h", "change": "modify"}],
             "refusals": [{"path": "/etc/r", "reason": "specialFile", "detail": "remove it"}]}),
+        "fleet" => json!({"schema": 1, "missing": ["a reason"],
+            "pools": [{"name": "worker", "isPaused": false, "desired": "c", "nodes": 1, "updated": 0, "waiting": 1, "needHelp": 0,
+                "updatedLastHour": 0}],
+            "nodes": [{"name": "node-7", "pool": "worker", "phase": "AwaitingGrant", "since": "2026-11-28T23:30:00Z", "desired": "c",
+                "current": null, "reason": "a reason", "isUpdated": false, "agent": "flameholder 0.1.0", "os": "Fedora CoreOS",
+                "isReady": true, "isCordoned": false}],
+            "slots": [{"group": "workers", "lease": "workers-0", "holder": "node-8", "renewed": "2026-11-28T23:30:00Z"}],
+            "blocked": [{"config": "b", "reason": "a reason", "nodes": ["node-9"]}]}),
         "history" => json!({"schema": 1, "damagedLines": 0, "events": [{
             "time": "2026-01-02T03:04:05.678Z", "event": "confirmed", "config": "c", "generation": "0".repeat(32),
             "previousGeneration": null, "image": "registry.example/os:1", "reason": "a reason", "paths": ["/etc/a"],
@@ -369,6 +378,7 @@ fn good(name: &str) -> Value {
             "rebootPolicy": {"window": {"opens": "2026-11-28T23:30:00Z", "closes": "2026-11-29T00:30:00Z"},
                 "lock": "https://lock.example.com (group workers)", "warnings": ["a reason"],
                 "grant": {"config": "c", "since": "2026-11-28T22:00:00Z", "holdsSlot": true}},
+            "hooks": [{"stage": "after-confirmation", "name": "10-note", "config": "c", "time": "2026-11-28T23:30:00Z", "failure": null}],
             "daemon": {"pid": 1, "source": "kube", "waitsFor": {"kind": "window", "opens": "2026-11-28T23:30:00Z"}, "phase": "BackingOff", "since": "2026-11-23T09:14:00Z", "desired": "c", "current": null, "reason": "a reason", "class": "transient", "failures": 1, "sourceDigest": null, "sourceError": null, "trustError": null,
                 "pinnedImages": {"images": 2, "present": 1, "failed": 1, "isPinned": false, "failure": "a reason",
                     "sets": [{"name": "s", "generation": 1, "isPinned": false, "failure": "a reason"}]}},
@@ -450,6 +460,9 @@ fn damaged_documents_are_rejected() {
         ("plan", "/etc/kept", json!(["/etc/a"])),
         ("plan", "/etc/refusals/0/reason", json!("other")),
         ("etc-diff", "/from/commit", json!("abc")),
+        ("fleet", "/nodes/0/since", json!(7)),
+        ("fleet", "/pools/0/updated", json!(-1)),
+        ("fleet", "/slots/0/lease", Value::Null),
         ("etc-diff", "/kept/0/path", json!("/usr/etc/k")),
         ("etc-diff", "/kept/0/change", json!("keep")),
         ("etc-diff", "/losses/0/lost", json!("nothing")),

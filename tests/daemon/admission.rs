@@ -8,12 +8,13 @@ use crate::deployment::documents;
 const ACCOUNT: &str = "system:serviceaccount:openshift-machine-config-operator:flameholder";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";
 
-/// Evaluate an expression about a request for `object`.
-fn evaluate(expression: &Value, request: &Value, object: &Value) -> Result<bool, String> {
+/// Evaluate an expression about these variables.
+pub(crate) fn evaluate(expression: &Value, variables: &[(&str, &Value)]) -> Result<bool, String> {
     let program = Program::compile(expression.as_str().unwrap()).unwrap();
     let mut context = Context::default();
-    context.add_variable("request", request).unwrap();
-    context.add_variable("object", object).unwrap();
+    for (name, value) in variables {
+        context.add_variable(*name, *value).unwrap();
+    }
     match program.execute(&context) {
         Ok(CelValue::Bool(holds)) => Ok(holds),
         Ok(other) => panic!("{other:?} is no boolean"),
@@ -30,12 +31,13 @@ fn is_admitted(account: &str, extra: &Value, object: &str) -> bool {
         extra => json!({"username": account, "extra": extra}),
     };
     let (request, object) = (json!({"userInfo": user}), json!({"metadata": {"name": object}}));
+    let variables = [("request", &request), ("object", &object)];
     let conditions = policy["matchConditions"].as_array().unwrap();
-    if conditions.iter().any(|one| evaluate(&one["expression"], &request, &object) == Ok(false)) {
+    if conditions.iter().any(|one| evaluate(&one["expression"], &variables) == Ok(false)) {
         return true;
     }
     let validations = policy["validations"].as_array().unwrap();
-    validations.iter().all(|one| evaluate(&one["expression"], &request, &object) == Ok(true))
+    validations.iter().all(|one| evaluate(&one["expression"], &variables) == Ok(true))
 }
 
 #[test]

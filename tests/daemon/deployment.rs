@@ -13,8 +13,9 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::ServiceAccount;
+use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde::Serialize;
@@ -64,12 +65,20 @@ pub(crate) fn manifest_names(folder: &str) -> BTreeSet<String> {
 
 #[test]
 fn manifests_are_listed_and_have_known_fields_only() {
-    let listed = &documents("base/kustomization.yaml")[0]["resources"];
+    for folder in ["base", "reboot-lock", "standalone"] {
+        assert_listed_and_known(folder);
+    }
+}
+
+fn assert_listed_and_known(folder: &str) {
+    let listed = &documents(&format!("{folder}/kustomization.yaml"))[0]["resources"];
     let listed: BTreeSet<String> = serde_json::from_value(listed.clone()).unwrap();
-    let files = manifest_names("base");
+    let files = manifest_names(folder);
     assert_eq!(listed, files);
-    for document in files.iter().flat_map(|name| documents(&format!("base/{name}"))) {
+    for document in files.iter().flat_map(|name| documents(&format!("{folder}/{name}"))) {
         match document["kind"].as_str().unwrap() {
+            "CustomResourceDefinition" => assert_valid::<CustomResourceDefinition>(&document),
+            "Namespace" => assert_valid::<Namespace>(&document),
             "ServiceAccount" => assert_valid::<ServiceAccount>(&document),
             "ClusterRole" => assert_valid::<ClusterRole>(&document),
             "ClusterRoleBinding" => assert_valid::<ClusterRoleBinding>(&document),

@@ -55,6 +55,13 @@ fn is_held(server: &HttpsServer) -> bool {
     server.with(|state| state.lock.as_ref().unwrap().held.contains(ID))
 }
 
+fn write_hook(host: &Host, folder: &str, name: &str, text: &str) {
+    let path = host.etc(&format!("flameholder/{folder}/{name}"));
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    fs::write(&path, text).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
 /// Wait until the grant has ended: its document is gone then.
 fn wait_for_end(agent: &mut Agent, server: &HttpsServer) {
     agent.wait_for_text("the grant of its disruption has ended");
@@ -227,12 +234,7 @@ fn closed_window_is_waited_for_without_a_request_for_a_slot() {
 #[test]
 fn failing_hook_gives_the_slot_back_until_it_passes() {
     let (host, server) = host_with_lock();
-    let write = |folder: &str, name: &str, text: &str| {
-        let path = host.etc(&format!("flameholder/{folder}/{name}"));
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let write = |folder: &str, name: &str, text: &str| write_hook(&host, folder, name, text);
     write("before-drain.d", "10-backup", "#!/bin/sh\ntest -e /run/media/go\n");
     write("after-confirmation.d", "10-note", "#!/bin/sh\necho $FLAMEHOLDER_CONFIG > /run/media/confirmed\n");
     let mut agent = Agent::start(&host, &SOURCE);
@@ -241,11 +243,37 @@ fn failing_hook_gives_the_slot_back_until_it_passes() {
     server.wait_for_requests(4);
     let log = server.with(|state| state.lock.as_ref().unwrap().log.join(" "));
     assert!(log.starts_with(&format!("granted {ID} released {ID} granted {ID} released {ID}")), "{log}");
+    let status = host.run(["flameholder", "status"]).stdout;
+    assert!(status.contains("before-drain.d/10-backup failed with exit code 1"), "{status}");
     fs::write(host.path("media/go"), "").unwrap();
     agent.wait_for_line("ShuttingDown rendered-one");
     drop(agent);
     reboot_and_confirm(&host, &server);
     assert_eq!(fs::read_to_string(host.path("media/confirmed")).unwrap(), "rendered-one\n");
+    let verdict = &host.status()["hooks"][0];
+    assert_eq!((&verdict["stage"], &verdict["name"]), (&"after-confirmation".into(), &"10-note".into()));
+    assert_eq!((&verdict["config"], &verdict["failure"]), (&"rendered-one".into(), &Value::Null));
+}
+
+#[test]
+fn hooks_are_notified_with_the_status_and_a_failing_one_changes_nothing() {
+    let host = Host::install(Os::new(1));
+    set_desired_config(&host, full_config("one").json());
+    let tells = "#!/bin/sh\ncat > /run/media/told-$FLAMEHOLDER_PHASE.new\nmv /run/media/told-$FLAMEHOLDER_PHASE.new /run/media/told-$FLAMEHOLDER_PHASE\nexit 7\n";
+    write_hook(&host, "notify.d", "10-tell", tells);
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("ShuttingDown rendered-one");
+    agent.wait_for_text("the hook /etc/flameholder/notify.d/10-tell failed with exit code 7");
+    let told: Value =
+        serde_json::from_slice(&fs::read(host.path("media/told-ShuttingDown")).unwrap()).unwrap();
+    assert_eq!(told["daemon"]["phase"], "ShuttingDown");
+    assert_eq!(told["pending"]["config"], "rendered-one");
+    drop(agent);
+    host.reboot();
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Done rendered-one");
+    agent.wait_for_text("10-tell failed");
+    assert!(host.path("media/told-Done").exists());
 }
 
 #[test]

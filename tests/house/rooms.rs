@@ -16,6 +16,7 @@ const ROOMS: [(&str, &[&[&str]]); 4] = [
             &["history", "plan"],
             &["pinned_images", "trust"],
             &["daemon"],
+            &["fleet"],
         ],
     ),
     (

@@ -1,9 +1,10 @@
-//! Commands that read and report: plan, status, verify, history, etc-diff, render, schema, version. Only `verify --repair`
+//! Commands that read and report: plan, status, verify, history, etc-diff, fleet, render, schema, version. Only `verify --repair`
 //! changes a tree.
 
 mod contents;
 mod deployment_text;
 pub(crate) mod etc_diff;
+pub(crate) mod fleet;
 pub(crate) mod history;
 pub(crate) mod plan;
 pub(crate) mod render;

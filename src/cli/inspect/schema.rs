@@ -7,7 +7,7 @@ use crate::cli::output::terminal::{print_text, write_out};
 use crate::cli::{CliError, CommandOutcome};
 
 /// Documents with their subject, the commands that print them if they are not of the same name, and their schemas.
-const SCHEMAS: [(&str, &str, &[&str], &str); 8] = [
+const SCHEMAS: [(&str, &str, &[&str], &str); 9] = [
     (
         "change",
         "result of a command that changes something",
@@ -16,6 +16,7 @@ const SCHEMAS: [(&str, &str, &[&str], &str); 8] = [
     ),
     ("error", "failure of any command", &[], include_str!("../../../docs/schema/error.json")),
     ("etc-diff", "three-way merge of /etc", &[], include_str!("../../../docs/schema/etc-diff.json")),
+    ("fleet", "nodes of a cluster", &[], include_str!("../../../docs/schema/fleet.json")),
     ("history", "what happened to a host", &[], include_str!("../../../docs/schema/history.json")),
     (
         "plan",

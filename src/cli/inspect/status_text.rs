@@ -7,6 +7,7 @@ use crate::cli::inspect::verify_text::skew_line;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::words::{counted, utc};
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::daemon::hook_verdicts::HookVerdict;
 use crate::core::history::duration;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::{CheckResult, HealthPhase, HealthReport, failed_checks};
@@ -102,6 +103,11 @@ impl StatusPage {
         }
         if let Some(policy) = &document.reboot_policy {
             self.reboot_policy(policy);
+        }
+        for HookVerdict { stage, name, failure, .. } in &document.hooks {
+            if let Some(failure) = failure {
+                self.row("hook failed:", &format!("{}.d/{name} {failure}", stage.as_str()));
+            }
         }
         match document.drift {
             None => {}

@@ -10,7 +10,7 @@ pub const GROUPS: [CommandGroup; 4] = [
     CommandGroup { heading: "Prepare and describe", pages: &PREPARE },
 ];
 
-const LOOK: [CommandPage; 5] = [
+const LOOK: [CommandPage; 6] = [
     page(
         "plan",
         &[
@@ -54,6 +54,14 @@ const LOOK: [CommandPage; 5] = [
     )
     .exiting(&[(2, "found drift that counts")]),
     page("history", &[("flameholder history -n 0 -o json", "export every event")]),
+    page(
+        "fleet",
+        &[
+            ("flameholder fleet --pool worker --watch", "follow the rollout of a pool"),
+            ("flameholder fleet explain node-7", "see what happened to a node, and what it waits for"),
+            ("flameholder fleet retry node-7", "let a node try its blocked target again"),
+        ],
+    ),
     page("etc-diff", &[("flameholder etc-diff", "see which local changes of /etc the next boot keeps")]),
 ];
 

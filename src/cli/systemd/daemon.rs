@@ -15,11 +15,12 @@ use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::server_access::ServerAccessArgs;
 use crate::cli::systemd::work;
 use crate::cli::{CliError, CommandOutcome, ProfileName, session};
-use crate::cluster::{ClusterClient, ClusterIdentity, RequestCounts};
+use crate::cluster::{ClusterClient, ClusterIdentity, DrainClient, RequestCounts};
 use crate::core::config::settings::Settings;
+use crate::core::config::settings::drain::DrainSettings;
 use crate::core::config::settings::metrics::MetricsAddress;
 use crate::core::config::settings::server_access::ServerAccess;
-use crate::core::config::settings::source::SourceName;
+use crate::core::config::settings::source::{PoolChoice, SourceName};
 use crate::core::values::causes::chain;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::KUBELET_KUBECONFIG;
@@ -34,6 +35,8 @@ use crate::source::config_server::ConfigServerSource;
 use crate::source::contents_fetcher::ContentsFetcher;
 use crate::source::directory::DirectorySource;
 use crate::source::kube::KubeSource;
+use crate::source::kube_pool::PoolSource;
+use crate::source::own_drain::OwnDrain;
 use crate::source::{SourceCommand, SourceEvent};
 use crate::transaction::state::settings;
 
@@ -49,6 +52,10 @@ pub(crate) struct DaemonArgs {
     /// `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(long, value_name = "SOURCE", env = "FLAMEHOLDER_SOURCE")]
     source: Option<SourceName>,
+    /// With the source `kube`, in a cluster without the machine-config-operator: follow the config of this MachineConfigPool, or
+    /// with `BY-LABELS` of the one that selects the labels of this host's Node
+    #[arg(long, value_name = "NAME", env = "FLAMEHOLDER_POOL")]
+    pool: Option<PoolChoice>,
     /// Kubeconfig for reading configs and policies and for writing the MachineConfigNode; default:
     /// /var/lib/kubelet/kubeconfig
     #[arg(long, value_name = "FILE", env = "FLAMEHOLDER_KUBECONFIG")]
@@ -81,6 +88,7 @@ pub(crate) struct DaemonArgs {
 #[derive(Debug)]
 struct DaemonOptions {
     source: SourceName,
+    pool: Option<PoolChoice>,
     kubeconfig: PathBuf,
     node_kubeconfig: PathBuf,
     node: String,
@@ -90,11 +98,13 @@ struct DaemonOptions {
     access: ServerAccess,
     poll_interval: Duration,
     job_timeout: Duration,
+    /// Rules of the drain by the daemon itself; `None` if it does not drain.
+    own_drain: Option<DrainSettings>,
 }
 
 impl DaemonOptions {
     fn of(args: &DaemonArgs, settings: Settings) -> Result<Self, CliError> {
-        let Settings { source, metrics, limits, .. } = settings;
+        let Settings { source, metrics, limits, drain, .. } = settings;
         let poll_interval = args.poll_interval.map(|seconds| Duration::from_secs(seconds.get().into()));
         let poll_interval = poll_interval.unwrap_or_else(|| source.poll_interval());
         let name = args.source.clone().or(source.desired).ok_or_else(|| {
@@ -102,7 +112,8 @@ impl DaemonOptions {
                 /etc/flameholder/daemon.env, with `desired` in the table [source] of a fragment, or with --source";
             CliError::Usage(reason.to_owned())
         })?;
-        let is_in_cluster = name == SourceName::Kube;
+        let pool = args.pool.clone().or(source.pool).filter(|_| name == SourceName::Kube);
+        let is_in_cluster = name == SourceName::Kube && pool.is_none();
         let file = |argument: &Option<PathBuf>, setting: Option<ManagedPath>| {
             argument.clone().or_else(|| setting.map(|path| path.as_str().into()))
         };
@@ -120,13 +131,16 @@ impl DaemonOptions {
             namespace: args.namespace.clone().or(source.namespace).unwrap_or_else(|| NAMESPACE.to_owned()),
             metrics: metrics.unwrap_or_else(|| is_in_cluster.then_some(METRICS)),
             profile: args.profile.map(Into::into).or(source.profile).unwrap_or(default_profile),
+            pool,
             job_timeout: limits.job_timeout(),
+            own_drain: Some(drain).filter(|drain| drain.is_enabled() && !is_in_cluster),
             source: name,
         })
     }
 
+    /// Return true if the host is a node of the machine-config-operator.
     fn is_in_cluster(&self) -> bool {
-        self.source == SourceName::Kube
+        self.source == SourceName::Kube && self.pool.is_none()
     }
 
     fn cluster(&self, requests: RequestCounts) -> ClusterClient {
@@ -159,14 +173,15 @@ pub(crate) fn run(args: &DaemonArgs) -> Result<CommandOutcome, CliError> {
         source: options.source.to_string(),
         node: options.node.clone(),
         metrics: options.metrics,
-        requests: options.is_in_cluster().then(|| requests.clone()),
+        requests: (options.source == SourceName::Kube).then(|| requests.clone()),
+        has_node: options.is_in_cluster() || options.own_drain.is_some(),
         commands: command_sender,
         events,
     };
     runtime.block_on(async {
         tokio::select! {
             ended = daemon::run(setup) => ended,
-            ended = run_source(&options, root, requests, event_sender, commands) => Err(ended),
+            ended = run_with_drain(&options, root, requests, event_sender, commands) => Err(ended),
         }
     })?;
     Ok(CommandOutcome::Success)
@@ -185,6 +200,27 @@ fn settings_of(root: &Root, args: &DaemonArgs) -> Result<Settings, CliError> {
             Ok(Settings::default())
         }
         loaded => Ok(loaded?),
+    }
+}
+
+/// Run the source, and what stands for the cluster's drain controller where there is none; return why they ended.
+async fn run_with_drain(
+    options: &DaemonOptions,
+    root: Root,
+    requests: RequestCounts,
+    events: UnboundedSender<SourceEvent>,
+    commands: UnboundedReceiver<SourceCommand>,
+) -> DaemonError {
+    if options.is_in_cluster() {
+        return run_source(options, root, requests, events, commands).await;
+    }
+    let identity = ClusterIdentity::of(&options.node_kubeconfig, requests.clone()).keeping_refusals();
+    let client = DrainClient { identity, node: options.node.clone() };
+    let (source, source_commands) = unbounded_channel();
+    let drain = OwnDrain { client, rules: options.own_drain, events: events.clone(), source };
+    tokio::select! {
+        () = drain.run(commands) => DaemonError::SourceEnded,
+        ended = run_source(options, root, requests, events, source_commands) => ended,
     }
 }
 
@@ -222,7 +258,11 @@ async fn run_source(
             DaemonError::SourceEnded
         }
         SourceName::Kube => {
-            KubeSource::new(options.cluster(requests), events).run(commands).await;
+            let cluster = options.cluster(requests);
+            match &options.pool {
+                Some(pool) => PoolSource::new(cluster, pool.clone(), events).run(commands).await,
+                None => KubeSource::new(cluster, events).run(commands).await,
+            }
             DaemonError::SourceEnded
         }
     }

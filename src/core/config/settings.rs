@@ -1,6 +1,7 @@
 //! The agent's own settings, read from TOML fragments in `config.d` directories.
 
 pub mod boot_check;
+pub mod drain;
 pub mod hooks;
 pub mod image;
 pub mod limits;
@@ -22,6 +23,7 @@ use toml::Spanned;
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::settings::boot_check::HealthPolicy;
+use crate::core::config::settings::drain::DrainSettings;
 use crate::core::config::settings::hooks::HookSettings;
 use crate::core::config::settings::image::ImageSettings;
 use crate::core::config::settings::limits::LimitSettings;
@@ -161,6 +163,7 @@ pub struct Settings {
     pub image: ImageSettings,
     pub reboot: RebootSettings,
     pub reboot_lock: LockSettings,
+    pub drain: DrainSettings,
     pub hooks: HookSettings,
     pub metrics: MetricsSettings,
     pub limits: LimitSettings,
@@ -189,6 +192,7 @@ impl Settings {
         fragment.image.overlay(&mut self.image);
         fragment.reboot.overlay(&mut self.reboot);
         fragment.reboot_lock.overlay(&mut self.reboot_lock);
+        fragment.drain.overlay(&mut self.drain);
         fragment.hooks.overlay(&mut self.hooks);
         fragment.metrics.overlay(&mut self.metrics);
         fragment.limits.overlay(&mut self.limits);
@@ -205,6 +209,7 @@ struct Fragment {
     image: ImageSettings,
     reboot: reboot::RebootFragment,
     reboot_lock: reboot_lock::LockFragment,
+    drain: drain::DrainFragment,
     hooks: hooks::HookFragment,
     metrics: MetricsSettings,
     limits: LimitSettings,

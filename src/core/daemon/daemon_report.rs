@@ -77,7 +77,7 @@ impl DaemonReport {
             since: Some(time),
             desired: name(lifecycle.desired.as_ref()),
             current: name(lifecycle.current.as_ref()),
-            reason: lifecycle.phase.reason().map(|reason| harmless_line(&reason).into_owned()),
+            reason: lifecycle.reason().map(|reason| harmless_line(&reason).into_owned()),
             waits_for: lifecycle.phase.grant_wait().cloned(),
             class: match &lifecycle.phase {
                 DaemonPhase::BackingOff { problem } => Some(problem.class.as_str().to_owned()),

@@ -2,7 +2,9 @@
 //! status` and to the systemd journal.
 
 pub mod daemon_report;
+pub mod drain;
 pub mod grant;
+pub mod hook_verdicts;
 pub mod lifecycle;
 pub mod message_catalog;
 pub mod message_ids;

@@ -42,28 +42,61 @@ pub struct RebootGrant {
     pub granted_in: Option<BootId>,
 }
 
-/// Slot of a `FleetLock` group, and the identity that holds it.
+/// Slot of a lock's group, and the identity that holds it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LockSlot {
-    /// Address of the lock's server.
-    pub server: String,
+    #[serde(flatten)]
+    pub address: LockAddress,
     pub group: String,
+    /// Identity of the host in a `FleetLock` group, or name of its Node.
     pub id: String,
     /// True once the server has granted it.
     pub granted: bool,
+}
+
+/// Place of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum LockAddress {
+    /// `FleetLock` server, which never takes a slot back by itself.
+    FleetLock {
+        /// Address of the server.
+        server: String,
+    },
+    /// Leases of a cluster: a slot is lost if it is not renewed.
+    Leases(LeasePlace),
+}
+
+/// Place of Leases.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LeasePlace {
+    /// Kubeconfig of the cluster.
+    pub kubeconfig: String,
+    pub namespace: String,
 }
 
 impl LockSlot {
     /// Return true if both are slots of the same group for the same host.
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
-        (&self.server, &self.group, &self.id) == (&other.server, &other.group, &other.id)
+        (&self.address, &self.group, &self.id) == (&other.address, &other.group, &other.id)
     }
 
     /// Name the lock for an operator.
     #[must_use]
     pub fn lock(&self) -> String {
-        format!("{} (group {})", self.server, self.group)
+        match &self.address {
+            LockAddress::FleetLock { server } => format!("{server} (group {})", self.group),
+            LockAddress::Leases(LeasePlace { namespace, .. }) => {
+                format!("the leases in the namespace {namespace} (group {})", self.group)
+            }
+        }
+    }
+
+    /// Return true if the slot has to be renewed: without that, another host can take it.
+    #[must_use]
+    pub fn expires(&self) -> bool {
+        matches!(self.address, LockAddress::Leases(_))
     }
 }
 
@@ -91,6 +124,13 @@ impl RebootGrant {
             DocumentError::Malformed(source) => GrantDocumentError::Malformed(source),
             DocumentError::Schema(schema) => GrantDocumentError::Schema(schema),
         })
+    }
+
+    /// Return true if the host has to renew its slot: it holds one that expires, or may hold one in the middle of a disruption.
+    #[must_use]
+    pub fn needs_renewal(&self) -> bool {
+        let may_hold = |slot: &LockSlot| slot.granted || self.granted_in.is_some();
+        self.slot.as_ref().is_some_and(|slot| slot.expires() && may_hold(slot))
     }
 
     /// Return true if the server has granted the slot, in this boot or before it.

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem};
 use crate::daemon::jobs::job_deadline::JobDeadline;
-use crate::daemon::jobs::work::WorkJob;
+use crate::daemon::jobs::work_job::WorkJob;
 use crate::daemon::jobs::work_process::{WorkCommand, WorkProcess};
 use crate::daemon::jobs::work_result::WorkResult;
 use crate::source::FetchedConfig;

@@ -5,10 +5,9 @@
 use std::collections::BTreeSet;
 use std::io::{self, BufRead, Write};
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use rustix::process::{Signal, set_parent_process_death_signal};
-use serde::{Deserialize, Serialize};
 
 use crate::core::config::host_config::FORCE_FILE;
 use crate::core::config::policy::DisruptionPolicy;
@@ -19,7 +18,6 @@ use crate::core::daemon::lifecycle::{
 use crate::core::history::update_phases::last_update;
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::state::pending::PendingGeneration;
-use crate::core::trust::document::TrustVersion;
 use crate::core::values::causes::first_of;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
@@ -27,8 +25,9 @@ use crate::daemon::jobs::boot_check_state::unconfirmed_state;
 use crate::daemon::jobs::drift_work::{compare_and_repair, ensure_no_drift};
 use crate::daemon::jobs::force_file::{is_forced, remove_force_file};
 use crate::daemon::jobs::generation_figures::{DeploymentRole, GenerationFigures, own_generations};
+use crate::daemon::jobs::work_job::{WorkJob, WorkRequest};
 use crate::daemon::jobs::work_result::{HostFacts, JobFindings, WorkResult};
-use crate::daemon::jobs::{pin_work, problem, reboot_attempt, trust_work};
+use crate::daemon::jobs::{notify_work, pin_work, problem, reboot_attempt, trust_work};
 use crate::host::facts::boot;
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
@@ -48,55 +47,6 @@ use crate::transaction::{SysrootOpener, TransactionError, grant, handover, histo
 
 /// Paths that a message names.
 pub(super) const NAMED: usize = 5;
-
-/// Job of a work process.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub(in crate::daemon) enum WorkJob {
-    Observe,
-    Prepare {
-        desired: ConfigRef,
-        /// Drifted paths that are not repaired now.
-        held_back: BTreeSet<ManagedPath>,
-    },
-    /// Request the grant to disrupt the host.
-    RequestGrant(ConfigRef),
-    /// End a grant: run the hooks if its update is confirmed, and release its slot.
-    EndGrant {
-        is_confirmed: bool,
-    },
-    Apply(ConfigRef),
-    Unlock(ConfigRef),
-    Reboot {
-        target: ConfigRef,
-        /// Time for which inhibitor locks have blocked the reboot.
-        waited: Duration,
-    },
-    Verify {
-        /// Drifted paths that are not repaired now.
-        held_back: BTreeSet<ManagedPath>,
-    },
-    /// Apply trust material of this version.
-    ApplyTrust(Option<TrustVersion>),
-    /// Restart the kubelet, if its restart waits.
-    RestartKubelet,
-    /// Pull missing images of the pinned image sets. Runs beside the other jobs, and changes no configuration.
-    PullImages,
-    /// Have the container runtime keep the images of the pinned image sets.
-    PinImages,
-}
-
-/// Request on standard input: one line of JSON, followed by the bytes of config and policy.
-#[derive(Debug, Serialize, Deserialize)]
-pub(in crate::daemon) struct WorkRequest {
-    pub(in crate::daemon) job: WorkJob,
-    pub(in crate::daemon) profile: Profile,
-    #[serde(default)]
-    pub(in crate::daemon) is_in_cluster: bool,
-    /// Length of the config in bytes; 0 means the current config, read from disk.
-    pub(in crate::daemon) document: usize,
-    /// Length in bytes of the policy that follows the config.
-    pub(in crate::daemon) policy: Option<usize>,
-}
 
 /// Config and policy of a request; an empty document for the current config.
 struct ReceivedConfig {
@@ -151,10 +101,10 @@ impl WorkPorts<'_> {
         let running =
             running.and_then(|host| host.ok_or_else(|| StateError::NoDeployment("/".to_owned()).into()));
         let event = running.and_then(|host| match job {
-            WorkJob::Observe => {
+            WorkJob::Observe { releases_block } => {
                 let report = status_files::BOOT_CHECK.load(&host.root);
                 findings.boot_check = report.map(|report| report.findings).unwrap_or_default();
-                let observed = self.observe(&host)?;
+                let observed = self.observe(&host, *releases_block)?;
                 if matches!(observed.boot_check, BootCheckState::Unconfirmed { .. }) {
                     findings.boot_check_left = boot_check_time::time_left(&host).map(|left| left.as_secs());
                 }
@@ -178,6 +128,7 @@ impl WorkPorts<'_> {
             WorkJob::Apply(desired) => self.apply(&host, desired, delivery).map(|()| DaemonEvent::Applied),
             WorkJob::Unlock(desired) => self.unlock(&host, desired).map(|()| DaemonEvent::Unlocked),
             WorkJob::Reboot { target, waited } => {
+                grant::ensure_held(&host, target)?;
                 let reboots = settings_or_default(&host.root).reboot;
                 let reason = pending_for(&host, target)?.reboot_reason();
                 reboot_attempt::reboot(reason, reboots.time_to_overrule(*waited, self.is_in_cluster))
@@ -188,6 +139,10 @@ impl WorkPorts<'_> {
             }
             WorkJob::RestartKubelet => trust_work::restart_kubelet(&host),
             WorkJob::PullImages => pin_work::pull(&host, &delivery.document, progress),
+            WorkJob::Notify { phase, config } => {
+                notify_work::notify(&host.root, phase, config.as_ref());
+                Ok(DaemonEvent::HooksNotified)
+            }
             WorkJob::PinImages => pin_work::pin(&host, &delivery.document),
         });
         let is_os_work = matches!(job, WorkJob::Prepare { .. } | WorkJob::Unlock(_));
@@ -200,9 +155,16 @@ impl WorkPorts<'_> {
         (self.open)(access)
     }
 
-    fn observe(&mut self, host: &RunningHost) -> Result<HostObservation, TransactionError> {
+    fn observe(
+        &mut self,
+        host: &RunningHost,
+        releases_block: bool,
+    ) -> Result<HostObservation, TransactionError> {
         let locked = host.lock()?;
         let recovery = pending_deployment::recover_pending(&locked, &mut |access| self.session(access))?;
+        if releases_block {
+            blocked::release(&locked)?;
+        }
         let blocked = blocked::load_or_set_aside(&locked)?;
         drop(locked);
         let root = &host.root;
@@ -285,6 +247,7 @@ impl WorkPorts<'_> {
         desired: &ConfigRef,
         delivery: &ReceivedConfig,
     ) -> Result<(), TransactionError> {
+        grant::ensure_held(host, desired)?;
         let mut os = self.session(SysrootAccess::Stage)?;
         self.with_target(host, desired, delivery, UpdatePurpose::Update, |host, target| {
             match running_host::prepare(&mut *os, host, target, &mut |_| {})? {
@@ -320,6 +283,7 @@ impl WorkPorts<'_> {
 
     fn unlock(&mut self, host: &RunningHost, desired: &ConfigRef) -> Result<(), TransactionError> {
         let pending = pending_for(host, desired)?;
+        grant::ensure_held(host, desired)?;
         let mut os = self.session(SysrootAccess::Stage)?;
         pending_deployment::unlock(&mut *os, &SystemdServices::system(), &host.lock()?, &pending)
     }

@@ -12,7 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::core::values::profile::Profile;
-use crate::daemon::jobs::work::{WorkJob, WorkRequest};
+use crate::daemon::jobs::work_job::{WorkJob, WorkRequest};
 use crate::daemon::jobs::work_result::WorkResult;
 use crate::host::memory_file::MemoryFile;
 use crate::source::FetchedConfig;

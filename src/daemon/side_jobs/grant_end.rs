@@ -7,7 +7,7 @@ use crate::core::daemon::grant::has_ended;
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase, Lifecycle};
 use crate::core::values::identifiers::BootId;
 use crate::daemon::jobs::job_queue::JobInput;
-use crate::daemon::jobs::work::WorkJob;
+use crate::daemon::jobs::work_job::WorkJob;
 use crate::daemon::side_jobs::failed_attempts::FailedAttempts;
 use crate::host::Root;
 use crate::transaction::grant::stored_grant;

@@ -10,7 +10,7 @@ use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem};
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::backoff::RetryClass;
 use crate::daemon::jobs::job_queue::JobInput;
-use crate::daemon::jobs::work::WorkJob;
+use crate::daemon::jobs::work_job::WorkJob;
 use crate::daemon::jobs::work_process::{WorkCommand, WorkProcess};
 use crate::daemon::jobs::work_result::WorkResult;
 use crate::daemon::side_jobs::failed_attempts::FailedAttempts;

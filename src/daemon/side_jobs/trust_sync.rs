@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonProblem, TrustFailure};
 use crate::daemon::jobs::job_queue::JobInput;
-use crate::daemon::jobs::work::WorkJob;
+use crate::daemon::jobs::work_job::WorkJob;
 use crate::daemon::side_jobs::failed_attempts::FailedAttempts;
 use crate::host::facts::boot;
 use crate::source::TrustDelivery;

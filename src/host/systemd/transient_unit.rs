@@ -51,16 +51,22 @@ pub(crate) enum ServiceResult {
 }
 
 impl TransientService<'_> {
-    /// Run the program and wait for its end, with `output` as its standard output and standard error.
+    /// Run the program and wait for its end, with `output` as its standard output and standard error, and `input` as its
+    /// standard input.
     ///
     /// An error says nothing about the program, which may still run, until its deadline at the latest.
-    pub(crate) fn run(&self, socket: &Path, output: OwnedFd) -> Result<ServiceResult, PeerError> {
+    pub(crate) fn run(
+        &self,
+        socket: &Path,
+        input: &OwnedFd,
+        output: OwnedFd,
+    ) -> Result<ServiceResult, PeerError> {
         let mut systemd = PrivateSocket::connect(socket, ANSWER)?;
         // The program before this one may still be loaded, and one of an earlier process, which was killed, may still run.
         let number = STARTED.fetch_add(1, Ordering::Relaxed);
         let unit = format!("{}-{}-{number}.service", self.prefix, std::process::id());
         let no_other_units: [(&str, Vec<(&str, Value<'_>)>); 0] = [];
-        let start = (unit.as_str(), "fail", self.properties(&output), no_other_units.as_slice());
+        let start = (unit.as_str(), "fail", self.properties(input, &output), no_other_units.as_slice());
         let job: OwnedObjectPath =
             systemd.call(MANAGER, "StartTransientUnit", &start).and_then(SocketReply::body)?;
         drop(start);
@@ -78,10 +84,11 @@ impl TransientService<'_> {
         read
     }
 
-    fn properties<'v>(&'v self, output: &'v OwnedFd) -> Vec<(&'static str, Value<'v>)> {
+    fn properties<'v>(&'v self, input: &'v OwnedFd, output: &'v OwnedFd) -> Vec<(&'static str, Value<'v>)> {
         let program = self.program.to_string_lossy().into_owned();
         let command = (program.clone(), vec![program], false);
         let descriptor = || Value::Fd(Fd::Borrowed(output.as_fd()));
+        let input = Value::Fd(Fd::Borrowed(input.as_fd()));
         vec![
             ("Description", Value::from(self.description.as_str())),
             // Its start job ends when the program does.
@@ -93,6 +100,7 @@ impl TransientService<'_> {
             ("Environment", Value::from(self.environment.to_vec())),
             ("TimeoutStartUSec", Value::from(in_microseconds(self.deadline))),
             ("TimeoutStopUSec", Value::from(in_microseconds(STOP))),
+            ("StandardInputFileDescriptor", input),
             ("StandardOutputFileDescriptor", descriptor()),
             ("StandardErrorFileDescriptor", descriptor()),
             // The workload comes first: in processor time, at the disk, and when memory is short.

@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use transaction_item::{JournalState, TransactionItem};
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::daemon::hook_verdicts::HookVerdict;
 use crate::core::history::history_log::HistoryLog;
 use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::boot_check::HealthReport;
@@ -63,6 +64,9 @@ pub struct StatusDocument {
     pub boot_check_seconds_left: Option<u64>,
     /// Reboot policy of the running host; null without one.
     pub reboot_policy: Option<RebootPolicyItem>,
+    /// Verdicts of the hooks of the running host: the last run of each in this boot.
+    #[serde(default)]
+    pub hooks: Vec<HookVerdict>,
     /// Last report of the daemon in this boot; kept after the daemon ends.
     pub daemon: Option<DaemonReport>,
     /// True while the daemon runs.
@@ -99,6 +103,7 @@ impl StatusDocument {
             boot_check: None,
             boot_check_seconds_left: None,
             reboot_policy: None,
+            hooks: Vec::new(),
             daemon: None,
             daemon_running: false,
             drift: None,

@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
+
 use crate::cluster::{ClusterClient, ClusterError, NodeStatus, ObservedNode};
 use crate::core::daemon::lifecycle::{DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations::NodeAnnotations;
-use crate::core::daemon::node::{annotations, conditions, events};
+use crate::core::daemon::node::{annotations, conditions, events, node_report};
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::core::values::causes::chain;
 use crate::source::LifecycleView;
@@ -63,8 +65,10 @@ impl NodePublisher {
         if !is_done {
             self.publish_conditions(lifecycle, &node).await?;
         }
-        let changes = annotations::annotation_changes(lifecycle, &node.annotations, seed);
+        let mut changes = annotations::annotation_changes(lifecycle, &node.annotations, seed);
         let drains = !annotations::is_single_node(&node.annotations);
+        let is_same = changes.is_empty();
+        changes.extend(node_report::report_changes(lifecycle, &node.annotations, !is_same, Timestamp::now()));
         if !changes.is_empty() {
             node = self.cluster.annotate(&changes).await?;
         }
@@ -78,7 +82,7 @@ impl NodePublisher {
             lifecycle.phase,
             DaemonPhase::Preparing { .. } | DaemonPhase::Uncordoning { .. } | DaemonPhase::Done
         );
-        if !is_repeatable || !changes.is_empty() {
+        if !is_repeatable || !is_same {
             for event in events::events_between(before, lifecycle, drains) {
                 if let Err(error) = self.cluster.create_event(&node, &event).await {
                     log::debug!("the event {} was not sent: {error}", event.reason);

@@ -13,19 +13,19 @@ const STEADY: Duration = Duration::from_secs(60);
 
 /// Backoff of a repeated request.
 #[derive(Debug, Default)]
-pub(super) struct RetryTimer {
+pub(in crate::source) struct RetryTimer {
     failures: u32,
     next: Option<Instant>,
     since: Option<Instant>,
 }
 
 impl RetryTimer {
-    pub(super) fn is_due(&self) -> bool {
+    pub(in crate::source) fn is_due(&self) -> bool {
         self.next.is_none_or(|next| next <= Instant::now())
     }
 
     /// Wait for the time of the next attempt; forever where none is due. Cancel safe.
-    pub(super) async fn wait(&mut self) {
+    pub(in crate::source) async fn wait(&mut self) {
         match self.next {
             Some(next) => {
                 sleep_until(next).await;
@@ -37,12 +37,12 @@ impl RetryTimer {
 
     /// Set the time of the next attempt. To the time that the server asked for, the own delay is added, so
     /// that nodes that were told the same time do not come back together.
-    pub(super) fn fail(&mut self, error: &ClusterError) {
+    pub(in crate::source) fn fail(&mut self, error: &ClusterError) {
         self.fail_until(RetryClass::Time, error);
     }
 
     /// Set the time of the next attempt, which needs what this class names.
-    pub(super) fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
+    pub(in crate::source) fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
         self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
         let delay = match self.failures {
@@ -53,11 +53,11 @@ impl RetryTimer {
     }
 
     /// Set the time of the next attempt, which no failure makes urgent.
-    pub(super) fn pause(&mut self, time: Duration) {
+    pub(in crate::source) fn pause(&mut self, time: Duration) {
         self.next = Some(Instant::now() + time * (750 + boot::jitter() / 2) / 1000);
     }
 
-    pub(super) fn succeed(&mut self) {
+    pub(in crate::source) fn succeed(&mut self) {
         self.since.get_or_insert_with(Instant::now);
         self.next = None;
     }

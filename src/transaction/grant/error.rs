@@ -1,5 +1,6 @@
 //! Errors of the reboot policy.
 
+use crate::core::daemon::grant::GrantWait;
 use crate::core::values::backoff::RetryClass;
 use crate::host::facts::fleet_identity::NoIdentity;
 use crate::host::facts::time_zone::UnknownTimeZone;
@@ -15,6 +16,13 @@ pub enum GrantError {
         "`reboot-lock.protocol` is `fleet-lock`, and no fragment names its server: set `reboot-lock.server`"
     )]
     NoServer,
+    #[error(
+        "`reboot-lock.protocol` is `lease`, and leases cannot be named after the group {0}: set `reboot-lock.group` to small letters, digits and `-`, at most 63"
+    )]
+    LeaseGroup(String),
+    /// The slot was lost, or cannot be renewed, in the middle of a disruption.
+    #[error("the host is not disrupted further without its slot: {0}")]
+    NotHeld(GrantWait),
     /// The slot of an update that has ended is still held.
     #[error("the slot of {lock} is not given back yet: {reason}")]
     NotReleased { lock: String, reason: String },
@@ -23,8 +31,10 @@ pub enum GrantError {
 impl GrantError {
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
-            Self::NotReleased { .. } => RetryClass::Time,
-            Self::UnknownTimeZone(_) | Self::NoIdentity(_) | Self::NoServer => RetryClass::Repair,
+            Self::NotHeld(_) | Self::NotReleased { .. } => RetryClass::Time,
+            Self::UnknownTimeZone(_) | Self::NoIdentity(_) | Self::NoServer | Self::LeaseGroup(_) => {
+                RetryClass::Repair
+            }
         }
     }
 }

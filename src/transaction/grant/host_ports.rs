@@ -5,7 +5,6 @@ use jiff::Timestamp;
 use super::error::GrantError;
 use super::{hooks, slot};
 use crate::core::config::settings::Settings;
-use crate::core::config::settings::hooks::{AFTER_CONFIRMATION, BEFORE_DRAIN};
 use crate::core::config::settings::reboot_window::WindowState;
 use crate::core::daemon::grant::{GrantPorts, GrantWait, SlotRequest};
 use crate::core::state::reboot_grant::{LockSlot, RebootGrant};
@@ -30,7 +29,7 @@ impl GrantPorts for HostPorts<'_> {
     }
 
     fn send(&mut self, slot: &LockSlot, request: SlotRequest) -> Result<(), String> {
-        let answer = slot::send(slot, &self.settings.reboot_lock.access, request);
+        let answer = slot::send(slot, self.settings, self.root, request);
         if answer.is_ok() {
             let verb = match request {
                 SlotRequest::Acquire => "granted",
@@ -42,11 +41,11 @@ impl GrantPorts for HostPorts<'_> {
     }
 
     fn run_hooks(&mut self, grant: &RebootGrant) -> Option<GrantWait> {
-        hooks::run_until_failure(&BEFORE_DRAIN, self.settings.hooks.timeout(), grant).err()
+        hooks::run_before_drain(self.root, self.settings.hooks.timeout(), grant)
     }
 
     fn run_final_hooks(&mut self, grant: &RebootGrant) {
-        hooks::run_all(&AFTER_CONFIRMATION, self.settings.hooks.timeout(), grant);
+        hooks::run_after_confirmation(self.root, self.settings.hooks.timeout(), grant);
     }
 
     fn store(&mut self, grant: &RebootGrant) -> Result<(), TransactionError> {

@@ -2,10 +2,12 @@
 //! confirmed. The decisions are in [`core::daemon::grant`](crate::core::daemon::grant).
 
 pub mod error;
-mod hooks;
+pub mod hooks;
 mod host_ports;
+mod lease_slot;
 mod policy;
 mod slot;
+pub mod slot_renewal;
 pub mod stored_grant;
 
 use error::GrantError;
@@ -14,6 +16,7 @@ use jiff::Timestamp;
 use policy::policy_settings;
 pub use policy::{RebootPolicy, is_demanded, policy_of};
 
+use crate::core::daemon::grant::leases::LONGEST_RETRY;
 use crate::core::daemon::grant::{GrantDelay, continued};
 use crate::core::daemon::lifecycle::ConfigRef;
 use crate::core::history::{HistoryEvent, HistoryNote};
@@ -27,12 +30,13 @@ use crate::transaction::{TransactionError, history};
 pub fn request(host: &RunningHost, target: &ConfigRef) -> Result<Option<GrantDelay>, TransactionError> {
     use crate::core::daemon::grant::request;
     let settings = policy_settings(host)?;
-    let demanded = slot::slot_of(&settings.reboot_lock)?;
+    let demanded = slot::slot_of(&settings)?;
     let mut ports = HostPorts { root: &host.root, settings: &settings };
     let stored = stored_grant::load_or_set_aside(&host.root)?;
     let boot = &host.system.boot_id;
     let was_granted = stored.as_ref().is_some_and(|stored| stored.granted_in.as_ref() == Some(boot));
     let grant = continued(stored, target, Timestamp::now());
+    let can_be_lost = demanded.as_ref().is_some_and(LockSlot::expires);
     match request(&mut ports, grant, demanded, boot)? {
         None => {
             if !was_granted {
@@ -41,10 +45,26 @@ pub fn request(host: &RunningHost, target: &ConfigRef) -> Result<Option<GrantDel
             Ok(None)
         }
         Some(waits_for) => {
-            let retry_after =
-                waits_for.delay(Timestamp::now(), settings.reboot.retry_interval(), boot::jitter());
+            let interval = settings.reboot.retry_interval();
+            let interval = if can_be_lost { interval.min(LONGEST_RETRY) } else { interval };
+            let retry_after = waits_for.delay(Timestamp::now(), interval, boot::jitter());
             Ok(Some(GrantDelay { waits_for, retry_after }))
         }
+    }
+}
+
+/// Fail unless the grant for `target` still holds: a slot that expires is renewed for the time in which the host cannot
+/// renew it.
+pub fn ensure_held(host: &RunningHost, target: &ConfigRef) -> Result<(), TransactionError> {
+    let Some(grant) = stored_grant::load_or_set_aside(&host.root)? else { return Ok(()) };
+    let is_of_this_disruption = grant.granted_in.as_ref() == Some(&host.system.boot_id)
+        && ConfigRef::of_grant(&grant).is_same(target);
+    if !is_of_this_disruption || !grant.slot.as_ref().is_some_and(LockSlot::expires) {
+        return Ok(());
+    }
+    match request(host, target)? {
+        None => Ok(()),
+        Some(delay) => Err(GrantError::NotHeld(delay.waits_for).into()),
     }
 }
 

@@ -6,6 +6,7 @@ use super::error::GrantError;
 use super::{hooks, slot};
 use crate::core::config::settings::Settings;
 use crate::core::config::settings::reboot_window::OpenTime;
+use crate::core::daemon::hook_verdicts::HookStage;
 use crate::core::state::reboot_grant::{LockSlot, RebootGrant};
 use crate::core::values::causes::chain;
 use crate::host::RunningHost;
@@ -35,7 +36,10 @@ pub fn is_demanded(host: &RunningHost) -> bool {
 }
 
 fn demands_grant(settings: &Settings) -> bool {
-    !settings.reboot.windows.is_empty() || settings.reboot_lock.is_set() || hooks::exist()
+    !settings.reboot.windows.is_empty()
+        || settings.reboot_lock.is_set()
+        || hooks::exist(HookStage::BeforeDrain)
+        || hooks::exist(HookStage::AfterConfirmation)
 }
 
 /// Describe the reboot policy of the host; `None` if it has none, and no grant is left of one.
@@ -57,7 +61,7 @@ pub fn policy_of(host: &RunningHost) -> Option<RebootPolicy> {
             None
         }
     };
-    let lock = slot::slot_of(&settings.reboot_lock).map_err(|error: GrantError| faults.push(chain(&error)));
+    let lock = slot::slot_of(&settings).map_err(|error: GrantError| faults.push(chain(&error)));
     let lock = lock.unwrap_or_default().as_ref().map(LockSlot::lock);
     Some(RebootPolicy { open, lock, grant, faults })
 }

@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::daemon::grant::leases::LeaseSightings;
+use crate::core::daemon::hook_verdicts::HookVerdicts;
 use crate::core::state::boot_check::HealthReport;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
@@ -22,6 +24,12 @@ pub const BOOT_CHECK: StatusFile<HealthReport> =
 /// Status of the host after the last change, for users who may not read the host.
 pub const STATUS: StatusFile<StatusDocument> =
     StatusFile::at("/run/flameholder/status.json", "status", atomic_file::READABLE);
+/// Verdicts of the hooks.
+pub const HOOKS: StatusFile<HookVerdicts> =
+    StatusFile::at("/run/flameholder/hooks.json", "verdicts of hooks", atomic_file::ATTRIBUTES);
+/// Leases of a lock as this host saw them, for the time until it starts again.
+pub const LEASE_SIGHTINGS: StatusFile<LeaseSightings> =
+    StatusFile::at("/run/flameholder/lease-sightings.json", "sightings of leases", atomic_file::ATTRIBUTES);
 /// Report of the daemon, in the one directory that the daemon itself writes to: all else is done by its work processes.
 pub const DAEMON: StatusFile<DaemonReport> =
     StatusFile::at("/run/flameholder/daemon/report.json", "daemon report", atomic_file::READABLE);

@@ -15,7 +15,7 @@ use flameholder::core::state::pending::unconfirmed_mark::{self, UnconfirmedMark}
 use flameholder::core::state::pending::{
     self, FailureKind, PendingEntry, PendingGeneration, StagedGeneration, UpdateFailure,
 };
-use flameholder::core::state::reboot_grant::{self, LockSlot, RebootGrant};
+use flameholder::core::state::reboot_grant::{self, LockAddress, LockSlot, RebootGrant};
 use flameholder::core::state::record::{self, DeploymentRecord, GenerationRecord};
 use flameholder::core::state::service_action::ServiceAction;
 use flameholder::core::values::deployment::DeploymentId;
@@ -170,7 +170,7 @@ fn grant() -> RebootGrant {
         config_hash: Some(digest("config").to_string().into()),
         since: "2026-11-28T20:00:00Z".parse().expect("a constant time is one"),
         slot: Some(LockSlot {
-            server: lock.0.to_owned(),
+            address: LockAddress::FleetLock { server: lock.0.to_owned() },
             group: lock.1.to_owned(),
             id: lock.2.to_owned(),
             granted: true,

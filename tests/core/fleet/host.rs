@@ -1,17 +1,20 @@
 //! One host of the fleet: the daemon's state machine and reboot policy, and a model of its disk, its jobs and its boots.
 
+use std::time::Duration;
+
 use flameholder::core::config::settings::reboot_window::WindowState;
+use flameholder::core::daemon::grant::leases::{LeaseSightings, lease_duration, renewal_interval};
 use flameholder::core::daemon::grant::{self, GrantDelay, GrantPorts, GrantWait, SlotRequest};
 use flameholder::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonDelay, DaemonEvent, DaemonPhase,
     DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
 use flameholder::core::plan::remaining_work::RemainingWork;
-use flameholder::core::state::reboot_grant::{LockSlot, RebootGrant};
+use flameholder::core::state::reboot_grant::{LeasePlace, LockAddress, LockSlot, RebootGrant};
 use flameholder::core::values::identifiers::BootId;
 use jiff::Timestamp;
 
-use super::model::{FleetSetup, LockServer, Mutation, Violation};
+use super::model::{FleetSetup, LockClient, LockServer, Mutation, Violation};
 
 /// Seconds of a day that the window is open from, and its length.
 const WINDOW: (i64, i64) = (3600, 4 * 3600);
@@ -32,6 +35,8 @@ pub(super) enum Occurrence {
     Kill,
     /// Another config is desired.
     Desire(ConfigRef),
+    /// The daemon of this number renews its slot.
+    Renew(u64),
 }
 
 #[derive(Debug)]
@@ -50,7 +55,13 @@ pub(super) struct Host {
     grant: Option<RebootGrant>,
     /// Seconds by which the clock of the host is fast.
     clock: i64,
-    is_off: bool,
+    /// Time at which the kernel started.
+    booted_at: i64,
+    sightings: LeaseSightings,
+    /// Number of the running daemon, and whether it renews a slot.
+    daemon: u64,
+    renews: bool,
+    pub(super) is_off: bool,
     pub(super) is_dead: bool,
     pub(super) has_tried: bool,
     /// True from the drain to the confirmation.
@@ -65,6 +76,8 @@ struct ModelPorts<'a> {
     setup: &'a FleetSetup,
     lock: &'a mut LockServer,
     grant: &'a mut Option<RebootGrant>,
+    sightings: &'a mut LeaseSightings,
+    booted_at: i64,
 }
 
 pub(super) fn config(name: &str) -> ConfigRef {
@@ -102,7 +115,10 @@ impl GrantPorts for ModelPorts<'_> {
         if request == SlotRequest::Release && self.setup.mutation == Some(Mutation::NeverRelease) {
             return Ok(());
         }
-        self.lock.request(&id, request, self.now)
+        let uptime = Duration::from_secs(u64::try_from(self.now - self.booted_at).unwrap());
+        let mutation = self.setup.mutation;
+        let client = LockClient { id: &id, now: self.now, sightings: self.sightings, uptime, mutation };
+        self.lock.request(client, request)
     }
 
     fn run_hooks(&mut self, _: &RebootGrant) -> Option<GrantWait> {
@@ -144,6 +160,10 @@ impl Host {
             is_unconfirmed: false,
             grant: None,
             clock,
+            booted_at: 0,
+            sightings: LeaseSightings::default(),
+            daemon: 0,
+            renews: false,
             is_off: false,
             is_dead: false,
             has_tried: false,
@@ -154,6 +174,8 @@ impl Host {
     /// Start the daemon, without memory of earlier ones.
     pub(super) fn start(&mut self) -> Consequences {
         self.attempt += 1;
+        self.daemon += 1;
+        self.renews = false;
         self.lifecycle = Lifecycle::default();
         let look = (2, Occurrence::Event(self.attempt, self.observation()));
         let desire = (3, Occurrence::Desire(self.desired.clone()));
@@ -202,8 +224,12 @@ impl Host {
             }
             Occurrence::Kill if self.is_off => Ok(Vec::new()),
             Occurrence::Kill => Ok(self.start()),
+            Occurrence::Renew(daemon) if daemon != self.daemon || self.is_off => Ok(Vec::new()),
+            Occurrence::Renew(_) => Ok(self.renew(now, lock)),
             Occurrence::Boot => {
                 self.boot += 1;
+                self.booted_at = now;
+                self.sightings = LeaseSightings::default();
                 self.is_off = false;
                 let mut next = self.start();
                 if self.is_unconfirmed {
@@ -244,6 +270,10 @@ impl Host {
         }
         if self.has_ended(setup) {
             consequences.push((1, Occurrence::EndGrant));
+        }
+        if setup.has_leases && !self.renews && self.grant.as_ref().is_some_and(RebootGrant::needs_renewal) {
+            self.renews = true;
+            consequences.push((1, Occurrence::Renew(self.daemon)));
         }
         Ok(consequences)
     }
@@ -302,7 +332,12 @@ impl Host {
             DaemonCommand::RequestGrant(target) => event(1, self.request_grant(&target, now, setup, lock)),
             DaemonCommand::Drain(_) => event(vary(setup.drain), DaemonEvent::Drained),
             DaemonCommand::Apply(_) => event(1, DaemonEvent::Applied),
-            DaemonCommand::Unlock(_) => event(1, DaemonEvent::Unlocked),
+            DaemonCommand::Unlock(target) => {
+                let is_held = !setup.has_leases
+                    || self.request_grant(&target, now, setup, lock) == DaemonEvent::Granted;
+                let lost = || problem(ProblemClass::Transient, "the slot is not held");
+                event(1, if is_held { DaemonEvent::Unlocked } else { lost() })
+            }
             DaemonCommand::Reboot(target) => {
                 self.is_off = true;
                 self.attempt += 1;
@@ -326,8 +361,28 @@ impl Host {
         i64::try_from(self.id).unwrap()
     }
 
-    fn slot(&self) -> LockSlot {
-        LockSlot { server: String::new(), group: String::new(), id: self.id.to_string(), granted: false }
+    fn renew(&mut self, now: i64, lock: &mut LockServer) -> Consequences {
+        self.renews = self.grant.as_ref().is_some_and(RebootGrant::needs_renewal);
+        if !self.renews {
+            return Vec::new();
+        }
+        lock.renew(&self.id.to_string(), now);
+        let next = renewal_interval(lease_duration(Some(1))).as_secs();
+        vec![(i64::try_from(next).unwrap(), Occurrence::Renew(self.daemon))]
+    }
+
+    fn slot(&self, setup: &FleetSetup) -> LockSlot {
+        let leases = LeasePlace { kubeconfig: String::new(), namespace: String::new() };
+        LockSlot {
+            address: if setup.has_leases {
+                LockAddress::Leases(leases)
+            } else {
+                LockAddress::FleetLock { server: String::new() }
+            },
+            group: String::new(),
+            id: self.id.to_string(),
+            granted: false,
+        }
     }
 
     fn request_grant(
@@ -339,11 +394,19 @@ impl Host {
     ) -> DaemonEvent {
         let time = Timestamp::from_second(now + self.clock).unwrap();
         let jitter = u32::try_from((self.number() * 31 + now) % 1000).unwrap();
-        let demanded = (setup.mutation != Some(Mutation::NoLock)).then(|| self.slot());
+        let demanded = (setup.mutation != Some(Mutation::NoLock)).then(|| self.slot(setup));
         let continued = grant::continued(self.grant.clone(), target, time);
         let boot = boot_id(self.boot);
-        let mut ports =
-            ModelPorts { attempt: self.attempt, now, clock: self.clock, setup, lock, grant: &mut self.grant };
+        let mut ports = ModelPorts {
+            attempt: self.attempt,
+            now,
+            clock: self.clock,
+            setup,
+            lock,
+            grant: &mut self.grant,
+            sightings: &mut self.sightings,
+            booted_at: self.booted_at,
+        };
         let Ok(wait) = grant::request(&mut ports, continued, demanded, &boot);
         match wait {
             None => DaemonEvent::Granted,
@@ -360,8 +423,16 @@ impl Host {
         }
         let Some(grant) = self.grant.clone() else { return Vec::new() };
         let is_confirmed = self.lifecycle.phase == DaemonPhase::Done;
-        let mut ports =
-            ModelPorts { attempt: self.attempt, now, clock: self.clock, setup, lock, grant: &mut self.grant };
+        let mut ports = ModelPorts {
+            attempt: self.attempt,
+            now,
+            clock: self.clock,
+            setup,
+            lock,
+            grant: &mut self.grant,
+            sightings: &mut self.sightings,
+            booted_at: self.booted_at,
+        };
         let Ok(left) = grant::end(&mut ports, grant, is_confirmed);
         left.map(|_| (60, Occurrence::EndGrant)).into_iter().collect()
     }

@@ -4,6 +4,7 @@
 //! `FLAMEHOLDER_SEED=N` runs another fleet; a failure prints the seed.
 
 mod host;
+mod leases;
 mod model;
 
 use model::{Fleet, FleetSetup, FleetSummary, Mutation, Violation};
@@ -85,6 +86,23 @@ fn update_that_is_withdrawn_leaves_no_slot() {
 }
 
 #[test]
+fn leases_hold_as_a_lock_does_and_are_taken_over_from_no_host_that_is_down() {
+    let large = FleetSetup { has_leases: true, hosts: 500, slots: 25, deaths: 5, ..FleetSetup::new(seed()) };
+    let small = FleetSetup { has_leases: true, ..small() };
+    let summary = updated(large);
+    assert_eq!((summary.updated + summary.dead, summary.slots_held), (500, summary.dead), "{summary:?}");
+    let faulty =
+        FleetSetup { outages: true, lost_answers: true, kills: true, clocks_differ: true, ..small.clone() };
+    let summary = updated(faulty);
+    assert_eq!((summary.updated, summary.slots_held), (60, 0), "{summary:?}");
+    let summary = updated(FleetSetup { is_bad: true, hosts: 12, ..small.clone() });
+    assert_eq!((summary.tried, summary.slots_held), (3, 3), "it is renewed after the rollback: {summary:?}");
+    let dying = FleetSetup { hosts: 150, slots: 3, deaths: 3, dead_are_removed: true, ..small };
+    let summary = updated(dying);
+    assert_eq!((summary.updated + summary.dead, summary.slots_held), (150, 0), "{summary:?}");
+}
+
+#[test]
 fn mutants_of_the_policy_are_found() {
     let withdrawn = FleetSetup { slots: 20, then_desires: Some((700, "old")), lost_answers: true, ..small() };
     for (mutation, setup) in [
@@ -94,10 +112,15 @@ fn mutants_of_the_policy_are_found() {
         (Mutation::NoWindow, FleetSetup { has_windows: true, ..small() }),
         (Mutation::NeverRelease, small()),
         (Mutation::ForgetLostAnswer, withdrawn),
+        (Mutation::NoExpiry, FleetSetup { has_leases: true, ..small() }),
+        (
+            Mutation::TakeFromTheDead,
+            FleetSetup { has_leases: true, hosts: 300, deaths: 1, slots: 10, ..FleetSetup::new(seed()) },
+        ),
     ] {
         let is_found = |seed| {
             let sound = updated(FleetSetup { seed, ..setup.clone() });
-            assert_eq!(sound.slots_held, 0, "without {mutation:?}: {sound:?}");
+            assert_eq!(sound.slots_held, sound.dead, "without {mutation:?}: {sound:?}");
             let result = run(FleetSetup { mutation: Some(mutation), seed, ..setup.clone() });
             result.map_or(true, |summary| summary.updated < sound.updated || summary.slots_held > 0)
         };

@@ -2,11 +2,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::time::Duration;
 
 use fastrand::Rng;
 use flameholder::core::daemon::grant::SlotRequest;
+use flameholder::core::daemon::grant::leases::LeaseSightings;
 
 use super::host::{Consequences, Host, Occurrence, config};
+use super::leases::{LeaseClient, LeaseServer};
 
 /// Seconds after which a fleet that is not updated counts as stuck.
 const END: i64 = 10 * 24 * 3600;
@@ -24,6 +27,10 @@ pub(super) enum Mutation {
     NeverRelease,
     /// The request is not on the disk before its answer.
     ForgetLostAnswer,
+    /// Leases are taken over without a look at their age.
+    NoExpiry,
+    /// Expired Leases of hosts that are down are taken over.
+    TakeFromTheDead,
 }
 
 /// Breach of a promise of the policy.
@@ -53,6 +60,10 @@ pub(super) struct FleetSetup {
     /// Config that is desired after a time in place of the new one.
     pub(super) then_desires: Option<(i64, &'static str)>,
     pub(super) has_windows: bool,
+    /// The slots are Leases, which expire.
+    pub(super) has_leases: bool,
+    /// The Nodes of dead hosts are removed from the cluster.
+    pub(super) dead_are_removed: bool,
     pub(super) clocks_differ: bool,
     pub(super) retry: std::time::Duration,
     pub(super) pull: i64,
@@ -76,6 +87,8 @@ impl FleetSetup {
             keeps_after_rollback: true,
             then_desires: None,
             has_windows: false,
+            has_leases: false,
+            dead_are_removed: false,
             clocks_differ: false,
             retry: std::time::Duration::from_secs(60),
             pull: 900,
@@ -102,17 +115,37 @@ impl FleetSetup {
 pub(super) struct LockServer {
     slots: usize,
     held: BTreeSet<String>,
+    /// The slots where they are Leases.
+    leases: Option<LeaseServer>,
     random: Rng,
     outages: bool,
     lost_answers: bool,
 }
 
+/// Host that sends a request to the lock's server.
+#[derive(Debug)]
+pub(super) struct LockClient<'a> {
+    pub(super) id: &'a str,
+    pub(super) now: i64,
+    pub(super) sightings: &'a mut LeaseSightings,
+    pub(super) uptime: Duration,
+    pub(super) mutation: Option<Mutation>,
+}
+
 impl LockServer {
-    pub(super) fn request(&mut self, id: &str, request: SlotRequest, now: i64) -> Result<(), String> {
-        if self.outages && (now + 1800).rem_euclid(OUTAGE.0) < OUTAGE.1 {
+    fn is_away(&self, now: i64) -> bool {
+        self.outages && (now + 1800).rem_euclid(OUTAGE.0) < OUTAGE.1
+    }
+
+    pub(super) fn request(&mut self, client: LockClient<'_>, request: SlotRequest) -> Result<(), String> {
+        let LockClient { id, now, sightings, uptime, mutation } = client;
+        if self.is_away(now) {
             return Err("it is away".to_owned());
         }
         match request {
+            _ if let Some(leases) = &mut self.leases => {
+                leases.request(LeaseClient { node: id, sightings, uptime, mutation }, request)?;
+            }
             SlotRequest::Acquire if self.held.contains(id) => {}
             SlotRequest::Acquire if self.held.len() >= self.slots => {
                 return Err("all slots are held".to_owned());
@@ -126,8 +159,24 @@ impl LockServer {
         Ok(())
     }
 
+    /// Renew the Lease of a host, if the server can be reached.
+    pub(super) fn renew(&mut self, id: &str, now: i64) {
+        if !self.is_away(now)
+            && let Some(leases) = &mut self.leases
+        {
+            leases.renew(id);
+        }
+    }
+
+    fn slots_held(&self) -> usize {
+        self.leases.as_ref().map_or(self.held.len(), LeaseServer::held)
+    }
+
     pub(super) fn is_held_by(&self, host: usize) -> bool {
         let own = host.to_string();
+        if let Some(leases) = &self.leases {
+            return leases.holds(&own);
+        }
         self.held.contains(&own) || {
             // An identity per attempt begins with that of the host.
             let prefix = format!("{own}/");
@@ -174,6 +223,7 @@ impl Fleet {
         let lock = LockServer {
             slots: setup.slots,
             held: BTreeSet::new(),
+            leases: setup.has_leases.then(|| LeaseServer::new(setup.slots)),
             random: random.fork(),
             outages: setup.outages,
             lost_answers: setup.lost_answers,
@@ -226,6 +276,7 @@ impl Fleet {
             self.let_die(index, &occurrence);
             let consequences = self.hosts[index].meet(occurrence, now, &self.setup, &mut self.lock)?;
             let is_down = self.hosts[index].is_down;
+            self.note_readiness(index);
             if was_down != is_down {
                 last_change = now;
                 self.down = if is_down { self.down + 1 } else { self.down - 1 };
@@ -243,14 +294,31 @@ impl Fleet {
             dead: self.dead,
             tried: self.hosts.iter().filter(|host| host.has_tried).count(),
             most_down,
-            slots_held: self.lock.held.len(),
+            slots_held: self.lock.slots_held(),
         })
+    }
+
+    /// Tell the cluster if a Node is Ready.
+    fn note_readiness(&mut self, index: usize) {
+        let Some(leases) = &mut self.lock.leases else { return };
+        let host = &self.hosts[index];
+        let name = index.to_string();
+        if host.is_off || host.is_dead {
+            leases.down.insert(name.clone());
+        } else {
+            leases.down.remove(&name);
+        }
+        if host.is_dead && self.setup.dead_are_removed {
+            leases.gone.insert(name);
+        }
     }
 
     /// Let a host die that is about to boot: it keeps its slot.
     fn let_die(&mut self, index: usize, occurrence: &Occurrence) {
         if self.deaths_left > 0 && matches!(occurrence, Occurrence::Boot) && self.random.u8(..100) == 0 {
             self.hosts[index].is_dead = true;
+            // A Node that was removed is none that the fleet lacks.
+            self.hosts[index].is_down &= !self.setup.dead_are_removed;
             self.deaths_left -= 1;
             self.dead += 1;
         }

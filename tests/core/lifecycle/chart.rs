@@ -25,6 +25,11 @@ pub(crate) fn delay() -> GrantDelay {
     GrantDelay { waits_for, retry_after: std::time::Duration::from_secs(60) }
 }
 
+fn drain_delay() -> GrantDelay {
+    let waits_for = GrantWait::Drain { reason: "the pod a/b".into() };
+    GrantDelay { waits_for, ..delay() }
+}
+
 pub(crate) fn all_phases() -> Vec<DaemonPhase> {
     let target = desired("b");
     let draining =
@@ -90,7 +95,10 @@ pub(crate) fn all_events() -> Vec<DaemonEvent> {
         DaemonEvent::GrantDelayed(delay()),
         DaemonEvent::Granted,
         DaemonEvent::GrantEnded,
+        DaemonEvent::HooksNotified,
         DaemonEvent::Drained,
+        DaemonEvent::DrainDelayed("the pod a/b".into()),
+        DaemonEvent::DrainGivenUp(drain_delay()),
         DaemonEvent::Applied,
         DaemonEvent::Inhibited { by: "a backup".into() },
         DaemonEvent::Unlocked,
@@ -132,8 +140,11 @@ fn word(event: &DaemonEvent) -> &'static str {
         DaemonEvent::Prepared(RemainingWork::Reboot(())) => "staged",
         DaemonEvent::PreparedUnderPolicy(_) => "reboot policy",
         DaemonEvent::GrantDelayed(_) => "not granted yet",
+        DaemonEvent::DrainDelayed(_) => "drain waits",
+        DaemonEvent::DrainGivenUp(_) => "drain took too long",
         DaemonEvent::Granted => "granted",
         DaemonEvent::GrantEnded => "grant ended",
+        DaemonEvent::HooksNotified => "hooks notified",
         DaemonEvent::Drained => "drained",
         DaemonEvent::Applied => "applied",
         DaemonEvent::Inhibited { .. } => "inhibited",

@@ -6,7 +6,7 @@ mod faults;
 mod history;
 mod idle;
 mod node_object;
-mod permissions;
+pub(crate) mod permissions;
 mod pinned_images;
 mod proxies;
 pub(crate) mod tls;

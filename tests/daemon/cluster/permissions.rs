@@ -82,25 +82,41 @@ impl Access {
     }
 }
 
+/// True if the kubelet of the node has the right to the request from the cluster's own roles.
+pub(crate) fn is_of_kubelet(request: &RecordedRequest) -> bool {
+    Access::of(request).is_permitted_to_kubelet(request)
+}
+
 /// Panics if a request is not permitted, or if a permission is not used.
 pub(crate) fn assert_exact(requests: &[RecordedRequest]) {
+    let (kubelets, others): (Vec<_>, Vec<_>) =
+        requests.iter().partition(|request| request.identity == KUBELET);
+    for request in kubelets {
+        let access = Access::of(request);
+        assert!(access.is_permitted_to_kubelet(request), "{access:?} {}", request.target);
+    }
+    let unused = unused_rules(others, &ROLES);
+    assert!(unused.is_empty(), "no request uses {unused:?}");
+}
+
+/// Verbs and resources of the rules in the manifests that no request uses. Panics if they do not permit a request.
+pub(crate) fn unused_rules<'a>(
+    requests: impl IntoIterator<Item = &'a RecordedRequest>,
+    manifests: &[&str],
+) -> Vec<String> {
     let rules_of = |manifest: &str| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(manifest);
         serde_saphyr::from_str::<Role>(&fs::read_to_string(path).unwrap()).unwrap().rules
     };
-    let rules: Vec<Rule> = ROLES.into_iter().flat_map(rules_of).collect();
+    let rules: Vec<Rule> = manifests.iter().copied().flat_map(rules_of).collect();
+    let single = |rule: &Rule| rule.verbs.len() == 1 && rule.resources.len() == 1;
+    assert!(rules.iter().all(single), "a rule with several verbs or resources may be used in part");
     let mut used = BTreeSet::new();
     for request in requests {
         let access = Access::of(request);
-        if request.identity == KUBELET {
-            assert!(access.is_permitted_to_kubelet(request), "{access:?} {}", request.target);
-            continue;
-        }
         let allowing = rules.iter().find(|rule| access.is_allowed_by(rule));
         used.insert(allowing.unwrap_or_else(|| panic!("no rule allows {access:?}")).clone());
     }
-    let unused: Vec<&Rule> = rules.iter().filter(|rule| !used.contains(rule)).collect();
-    assert!(unused.is_empty(), "no request uses {unused:?}");
-    let single = |rule: &Rule| rule.verbs.len() == 1 && rule.resources.len() == 1;
-    assert!(rules.iter().all(single), "a rule with several verbs or resources may be used in part");
+    let unused = rules.iter().filter(|rule| !used.contains(rule));
+    unused.map(|rule| format!("{} {}", rule.verbs[0], rule.resources[0])).collect()
 }

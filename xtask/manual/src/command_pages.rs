@@ -25,10 +25,14 @@ const ENVIRONMENT: [(&str, &str); 3] = [
 ];
 
 /// Files that commands read and write.
-const FILES: [(&str, &str); 7] = [
+const FILES: [(&str, &str); 8] = [
     ("/etc/flameholder/config.d/*.toml", "Settings; see flameholder.toml(5)."),
     ("/etc/flameholder/daemon.env", "Environment of the daemon, which starts if this file exists."),
     ("/etc/flameholder/health.d, /usr/lib/flameholder/health.d", "Programs that the boot check runs."),
+    (
+        "/etc/flameholder/before-drain.d, after-confirmation.d, notify.d",
+        "Hooks around an update, and programs that are told what the daemon does; also in /usr/lib/flameholder.",
+    ),
     ("/etc/flameholder/generation", "Record of the generation of a deployment."),
     (
         "/var/lib/flameholder",

@@ -27,11 +27,12 @@ pub(super) enum InstalledContent {
 
 /// Directories that are there although no file of ours is in them, relative to the prefix: settings, check programs
 /// and hooks of an OS image go there.
-pub(super) const DIRECTORIES: [&str; 4] = [
+pub(super) const DIRECTORIES: [&str; 5] = [
     "lib/flameholder/config.d",
     "lib/flameholder/health.d",
     "lib/flameholder/before-drain.d",
     "lib/flameholder/after-confirmation.d",
+    "lib/flameholder/notify.d",
 ];
 
 /// Executables of the release build, and their destinations.

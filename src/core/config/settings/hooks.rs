@@ -1,4 +1,4 @@
-//! Settings of the hooks around a disruption: `[hooks]` in a fragment.
+//! Settings of the hooks: `[hooks]` in a fragment.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -16,14 +16,19 @@ pub const BEFORE_DRAIN: [&str; 2] =
 pub const AFTER_CONFIRMATION: [&str; 2] =
     ["/usr/lib/flameholder/after-confirmation.d", "/etc/flameholder/after-confirmation.d"];
 
+/// Directories of the hooks that are told what the daemon does.
+pub const NOTIFY: [&str; 2] = ["/usr/lib/flameholder/notify.d", "/etc/flameholder/notify.d"];
+
 /// Directories of all programs of administrators that the agent runs: health checks and hooks.
-pub const PROGRAM_DIRECTORIES: [&str; 6] = [
+pub const PROGRAM_DIRECTORIES: [&str; 8] = [
     CHECK_DIRECTORIES[0],
     CHECK_DIRECTORIES[1],
     BEFORE_DRAIN[0],
     BEFORE_DRAIN[1],
     AFTER_CONFIRMATION[0],
     AFTER_CONFIRMATION[1],
+    NOTIFY[0],
+    NOTIFY[1],
 ];
 
 /// The hooks; absent settings have their defaults.

@@ -1,5 +1,6 @@
 //! Settings of the lock that a host of a fleet holds while it is disrupted: `[reboot-lock]` in a fragment.
 
+use std::num::NonZeroU16;
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -7,6 +8,9 @@ use serde::Deserialize;
 use super::server_access::{PublicKeyPin, ServerAccess};
 use super::server_url::ServerUrl;
 use crate::core::values::names::ManagedPath;
+
+/// Namespace of the Leases, unless another one is set.
+const NAMESPACE: &str = "flameholder";
 
 /// Protocol of the lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -17,6 +21,8 @@ pub enum LockProtocol {
     None,
     /// `FleetLock`, as zincati speaks it to airlock and other servers.
     FleetLock,
+    /// Leases of a Kubernetes cluster, one per slot.
+    Lease,
 }
 
 /// Group of hosts that share the slots of a lock.
@@ -28,6 +34,12 @@ impl LockGroup {
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Return true if Leases can be named after the group.
+    #[must_use]
+    pub fn names_leases(&self) -> bool {
+        is_label(&self.0)
     }
 }
 
@@ -50,6 +62,55 @@ impl TryFrom<String> for LockGroup {
     }
 }
 
+/// Identity of a host in the group of a lock.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub struct LockIdentity(String);
+
+impl LockIdentity {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for LockIdentity {
+    type Error = &'static str;
+
+    fn try_from(id: String) -> Result<Self, Self::Error> {
+        if id.is_empty() || !id.chars().all(|character| character.is_ascii_graphic()) {
+            return Err("expected an identity of letters, digits and signs, without spaces");
+        }
+        Ok(Self(id))
+    }
+}
+
+/// Namespace of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+struct LeaseNamespace(String);
+
+impl TryFrom<String> for LeaseNamespace {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, Self::Error> {
+        if is_label(&name) {
+            Ok(Self(name))
+        } else {
+            Err("expected a namespace of small letters, digits and `-`")
+        }
+    }
+}
+
+/// Return true if `name` can be a label and the name of an object (RFC 1123), with room for the number of a slot.
+fn is_label(name: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=63).contains(&name.len())
+        && name.bytes().all(is_valid)
+        && !name.starts_with('-')
+        && !name.ends_with('-')
+}
+
 /// The lock; absent settings have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LockSettings {
@@ -58,8 +119,12 @@ pub struct LockSettings {
     pub server: Option<ServerUrl>,
     pub access: ServerAccess,
     pub group: LockGroup,
-    /// Identity of the host; `None` for one that is derived from its machine ID.
-    pub id: Option<String>,
+    /// Identity of the host; `None` for one that is derived from its machine ID, or for the name of its Node.
+    pub id: Option<LockIdentity>,
+    /// Kubeconfig of the cluster that has the Leases; `None` for that of the source.
+    pub kubeconfig: Option<ManagedPath>,
+    namespace: Option<LeaseNamespace>,
+    slots: Option<NonZeroU16>,
     keep_after_rollback: Option<bool>,
 }
 
@@ -68,6 +133,18 @@ impl LockSettings {
     #[must_use]
     pub fn is_set(&self) -> bool {
         self.protocol != LockProtocol::None
+    }
+
+    /// Return the namespace of the Leases.
+    #[must_use]
+    pub fn namespace(&self) -> &str {
+        self.namespace.as_ref().map_or(NAMESPACE, |namespace| namespace.0.as_str())
+    }
+
+    /// Return the number of Leases of the group.
+    #[must_use]
+    pub fn slots(&self) -> u16 {
+        self.slots.map_or(1, NonZeroU16::get)
     }
 
     /// Return true if a host that rolled an update back keeps its slot until another config is desired, so that a bad
@@ -85,8 +162,11 @@ pub(crate) struct LockFragment {
     protocol: Option<LockProtocol>,
     server: Option<ServerUrl>,
     group: Option<LockGroup>,
-    id: Option<String>,
+    id: Option<LockIdentity>,
     keep_after_rollback: Option<bool>,
+    kubeconfig: Option<ManagedPath>,
+    namespace: Option<LeaseNamespace>,
+    slots: Option<NonZeroU16>,
     server_ca: Option<ManagedPath>,
     #[serde(default)]
     server_pins: Vec<PublicKeyPin>,
@@ -112,6 +192,9 @@ impl LockFragment {
             group: self.group.unwrap_or(earlier.group),
             id: self.id.or(earlier.id),
             keep_after_rollback: self.keep_after_rollback.or(earlier.keep_after_rollback),
+            kubeconfig: self.kubeconfig.or(earlier.kubeconfig),
+            namespace: self.namespace.or(earlier.namespace),
+            slots: self.slots.or(earlier.slots),
         };
     }
 }

@@ -64,10 +64,46 @@ impl TryFrom<String> for SourceName {
     }
 }
 
+/// Choice of the pool whose config the source `kube` follows, in a cluster without the machine-config-operator.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum PoolChoice {
+    /// The pool of this name.
+    Named(String),
+    /// The pool that selects the labels of the Node.
+    ByLabels,
+}
+
+/// Word that stands for [`PoolChoice::ByLabels`]. No pool can have this name: it would be two.
+const BY_LABELS: &str = "BY-LABELS";
+
+impl FromStr for PoolChoice {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
+        match text {
+            BY_LABELS => Ok(Self::ByLabels),
+            name if !name.is_empty() && name.bytes().all(is_valid) => Ok(Self::Named(name.to_owned())),
+            _ => Err("expected the name of a MachineConfigPool, or `BY-LABELS`"),
+        }
+    }
+}
+
+impl TryFrom<String> for PoolChoice {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        text.parse()
+    }
+}
+
 /// The daemon's source, and how it is reached; absent settings have their defaults.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SourceSettings {
     pub desired: Option<SourceName>,
+    /// Pool that the source `kube` follows; `None` where the machine-config-operator names the desired config.
+    pub pool: Option<PoolChoice>,
     /// Kubeconfig for reading configs.
     pub kubeconfig: Option<ManagedPath>,
     /// Kubeconfig for watching and annotating the Node.
@@ -99,6 +135,7 @@ impl SourceSettings {
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct SourceFragment {
     desired: Option<Spanned<SourceName>>,
+    pool: Option<PoolChoice>,
     kubeconfig: Option<ManagedPath>,
     node_kubeconfig: Option<ManagedPath>,
     node_name: Option<ObjectName>,
@@ -144,6 +181,7 @@ impl SourceFragment {
         };
         *settings = SourceSettings {
             desired: self.desired.map(Spanned::into_inner).or(earlier.desired),
+            pool: self.pool.or(earlier.pool),
             kubeconfig: self.kubeconfig.or(earlier.kubeconfig),
             node_kubeconfig: self.node_kubeconfig.or(earlier.node_kubeconfig),
             node_name: self.node_name.map(|ObjectName(name)| name).or(earlier.node_name),

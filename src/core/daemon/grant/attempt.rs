@@ -79,11 +79,18 @@ pub fn request<P: GrantPorts>(
     demanded: Option<LockSlot>,
     boot: &BootId,
 ) -> Result<Option<GrantWait>, P::Error> {
-    // The disruption has begun, and goes on.
-    if grant.granted_in.as_ref() == Some(boot) {
+    let has_begun = grant.granted_in.as_ref() == Some(boot);
+    let can_be_lost = demanded.as_ref().is_some_and(LockSlot::expires);
+    let mut attempt = GrantAttempt { ports, demanded, grant, hooks_passed: false };
+    // The disruption goes on, whatever the windows and hooks say by now.
+    if has_begun {
+        while can_be_lost && !attempt.grant.holds_slot() {
+            if let Some(wait) = attempt.acquire()? {
+                return Ok(Some(wait));
+            }
+        }
         return Ok(None);
     }
-    let mut attempt = GrantAttempt { ports, demanded, grant, hooks_passed: false };
     loop {
         let slot = SlotState::of(&attempt.grant);
         let progress = GrantProgress { slot, hooks_passed: attempt.hooks_passed };

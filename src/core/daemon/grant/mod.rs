@@ -6,6 +6,7 @@
 //! restarts of the daemon.
 
 mod attempt;
+pub mod leases;
 mod wait;
 
 pub use attempt::{GrantPorts, SlotRequest, continued, end, request};
@@ -87,6 +88,10 @@ pub fn has_ended(
     match &lifecycle.phase {
         DaemonPhase::Done => true,
         DaemonPhase::Blocked { .. } => !keeps_after_rollback,
+        // Another host can have its turn until the drain is tried again, which begins with another request.
+        DaemonPhase::AwaitingGrant { wait: Some(delay), is_requested: false, .. } => {
+            matches!(delay.waits_for, GrantWait::Drain { .. })
+        }
         // Before that, the host was observed: it runs a confirmed generation. In the boot of the grant a staged deployment
         // may be unlocked, and boot with any reboot: the slot is held until the next grant is requested.
         DaemonPhase::Fetching { target } | DaemonPhase::Preparing { target } => {

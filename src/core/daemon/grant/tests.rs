@@ -74,6 +74,13 @@ fn grant_ends_with_confirmation_or_another_desired_config() {
     ] {
         assert!(!ended(phase.clone(), true), "{phase:?}");
     }
+    let awaiting = |is_requested| {
+        let waits_for = GrantWait::Drain { reason: "a pod".into() };
+        let wait = Some(GrantDelay { waits_for, retry_after: INTERVAL });
+        DaemonPhase::AwaitingGrant { target: own.clone(), next: AfterDrain::Unlock, wait, is_requested }
+    };
+    assert!(ended_in("1", awaiting(false), true), "a drain was given up");
+    assert!(!ended_in("1", awaiting(true), true), "it may be granted already");
     assert!(ended(DaemonPhase::Done, true));
     assert!(ended(DaemonPhase::Blocked { reason: String::new() }, false));
     assert!(ended(DaemonPhase::Fetching { target: other.clone() }, true));

@@ -27,6 +27,11 @@ pub enum GrantWait {
         /// Reason of the server, or error of the request.
         reason: String,
     },
+    /// Another attempt to drain the node.
+    Drain {
+        /// The last thing that the drain waited for.
+        reason: String,
+    },
     /// The end of a hook without an error.
     Hook {
         /// File name of the program.
@@ -50,7 +55,7 @@ impl GrantWait {
                 // A moment later than the window, so that it is open for certain.
                 left + Duration::from_secs(1) + interval * jitter / 2000
             }
-            Self::Slot { .. } | Self::Hook { .. } => interval * (500 + jitter) / 1000,
+            Self::Slot { .. } | Self::Drain { .. } | Self::Hook { .. } => interval * (500 + jitter) / 1000,
         }
     }
 }
@@ -60,6 +65,9 @@ impl fmt::Display for GrantWait {
         match self {
             Self::Window { opens } => write!(f, "the reboot window that opens {opens:.0}"),
             Self::Slot { lock, reason } => write!(f, "a slot of {lock}: {reason}"),
+            Self::Drain { reason } => {
+                write!(f, "another attempt to drain the node, which took too long: it waited for {reason}")
+            }
             Self::Hook { name, reason } => write!(f, "the hook {name}: {reason}"),
         }
     }

@@ -29,8 +29,14 @@ pub enum DaemonEvent {
     GrantDelayed(GrantDelay),
     /// The grant of an update has ended, and its slot is released.
     GrantEnded,
+    /// The hooks of notifications have run.
+    HooksNotified,
     /// The node is drained.
     Drained,
+    /// The daemon's own drain waits for something, which it names.
+    DrainDelayed(String),
+    /// The daemon's own drain took too long, and is tried again later.
+    DrainGivenUp(GrantDelay),
     /// The live update is applied.
     Applied,
     /// The staged deployment is unlocked.

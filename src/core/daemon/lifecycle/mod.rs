@@ -2,6 +2,7 @@
 //! reboot to done. [`Lifecycle::step`] is a total function of state and event. A phase's commands follow from
 //! the phase alone, so a daemon that was killed recovers by observing the host.
 
+mod disruption;
 mod event;
 mod problem;
 mod step;
@@ -81,6 +82,8 @@ pub struct Lifecycle {
     pub trust_failure: Option<TrustFailure>,
     /// State of the pinned image sets; `None` until the source named them. Updates do not depend on it.
     pub pins: Option<PinState>,
+    /// Subject for which the daemon's own drain waits.
+    pub drain_wait: Option<String>,
 }
 
 /// Config that is blocked after a rollback.
@@ -239,6 +242,20 @@ impl Default for Lifecycle {
             trust: None,
             trust_failure: None,
             pins: None,
+            drain_wait: None,
+        }
+    }
+}
+
+impl Lifecycle {
+    /// Return the reason for the error or the wait, in one sentence.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        match (&self.phase, &self.drain_wait) {
+            (DaemonPhase::Draining { target, .. }, Some(subject)) => {
+                Some(format!("the node is not drained for {} yet: it waits for {subject}", target.config))
+            }
+            (phase, _) => phase.reason(),
         }
     }
 }

@@ -5,7 +5,6 @@ use super::{
     AfterDrain, BlockedConfig, BootCheckState, ConfigRef, DaemonCommand, DaemonEvent, DaemonPhase,
     DaemonProblem, HostObservation, Lifecycle, ProblemClass,
 };
-use crate::core::daemon::grant::GrantDelay;
 use crate::core::plan::remaining_work::{LiveDisruption, RemainingWork};
 use crate::core::trust::document::TrustVersion;
 
@@ -14,7 +13,7 @@ use crate::core::trust::document::TrustVersion;
 const PROMPT_ATTEMPTS: u32 = 5;
 
 /// Next state, and the commands to carry out in it.
-type Step = (Lifecycle, Vec<DaemonCommand>);
+pub(super) type Step = (Lifecycle, Vec<DaemonCommand>);
 
 impl Lifecycle {
     /// Return the next state for an event. An event that has no meaning in the current phase changes nothing.
@@ -38,14 +37,6 @@ impl Lifecycle {
             (DaemonPhase::Preparing { target }, DaemonEvent::PreparedUnderPolicy(remaining)) => {
                 let target = target.clone();
                 self.prepared(target, remaining, true)
-            }
-            (DaemonPhase::AwaitingGrant { .. }, DaemonEvent::Granted) => self.grant_answered(None),
-            (DaemonPhase::AwaitingGrant { .. }, DaemonEvent::GrantDelayed(delay)) => {
-                self.grant_answered(Some(delay))
-            }
-            (DaemonPhase::Draining { target, next, .. }, DaemonEvent::Drained) => {
-                let phase = next.phase(target.clone());
-                self.enter(phase)
             }
             (DaemonPhase::Applying { target }, DaemonEvent::Applied) => {
                 let target = target.clone();
@@ -75,6 +66,9 @@ impl Lifecycle {
             (_, DaemonEvent::TrustApplied(version)) => self.trust_applied(version),
             (_, DaemonEvent::TrustFailed(failure)) => Self { trust_failure: Some(failure), ..self }.stay(),
             (_, DaemonEvent::KubeletRestarted) => self.kubelet_restarted(),
+            (DaemonPhase::AwaitingGrant { .. } | DaemonPhase::Draining { .. }, event) => {
+                self.step_before_disruption(event)
+            }
             _ => self.stay(),
         }
     }
@@ -124,22 +118,25 @@ impl Lifecycle {
         Self { trust_failure, ..self }.stay()
     }
 
-    fn stay(self) -> Step {
+    pub(super) fn stay(self) -> Step {
         (self, Vec::new())
     }
 
-    fn enter(mut self, phase: DaemonPhase) -> Step {
+    pub(super) fn enter(mut self, phase: DaemonPhase) -> Step {
         if phase == DaemonPhase::Observing {
             self.observes_again = false;
         } else if self.observes_again && phase.is_resting() {
             return self.enter(DaemonPhase::Observing);
+        }
+        if !matches!(phase, DaemonPhase::Draining { .. }) {
+            self.drain_wait = None;
         }
         let commands = phase.commands(self.failures);
         (Self { phase, ..self }, commands)
     }
 
     /// Enter `phase`, or start over with a desired config that changed in the meantime.
-    fn proceed(self, phase: DaemonPhase) -> Step {
+    pub(super) fn proceed(self, phase: DaemonPhase) -> Step {
         if self.is_superseded() { self.follow_desired() } else { self.enter(phase) }
     }
 
@@ -233,20 +230,6 @@ impl Lifecycle {
             RemainingWork::Live(LiveDisruption { drain: true }) => self.enter(disrupting(AfterDrain::Apply)),
             RemainingWork::Reboot(()) => self.enter(disrupting(AfterDrain::Unlock)),
         }
-    }
-
-    /// Begin the disruption, or wait for what the grant lacks.
-    fn grant_answered(self, wait: Option<GrantDelay>) -> Step {
-        if self.observes_again {
-            // What is granted stays granted.
-            return self.enter(DaemonPhase::Observing);
-        }
-        let DaemonPhase::AwaitingGrant { target, next, .. } = &self.phase else { return self.stay() };
-        let (target, next) = (target.clone(), *next);
-        self.proceed(match wait {
-            None => DaemonPhase::Draining { target, next, is_overdue: false },
-            wait => DaemonPhase::AwaitingGrant { target, next, wait, is_requested: false },
-        })
     }
 
     /// Verify the host, with `target` as its current config.
@@ -357,16 +340,6 @@ impl Lifecycle {
             .target()
             .zip(self.desired.as_ref())
             .is_some_and(|(target, desired)| !target.is_same(desired))
-    }
-}
-
-impl AfterDrain {
-    /// Return the phase that follows the drain for `target`.
-    fn phase(self, target: ConfigRef) -> DaemonPhase {
-        match self {
-            Self::Apply => DaemonPhase::Applying { target },
-            Self::Unlock => DaemonPhase::Unlocking { target },
-        }
     }
 }
 

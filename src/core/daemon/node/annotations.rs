@@ -35,6 +35,9 @@ pub const TRUST_VERSION: &str = "machineconfiguration.openshift.io/lastSyncedCon
 /// Rotation of the API server's CA that the node has followed: the value of the ControllerConfig's annotation.
 pub const OBSERVED_ROTATION: &str = "machineconfiguration.openshift.io/lastObservedServerCAAnnotation";
 
+/// Request of an operator to release the blocked target, and to try it again. The agent removes it.
+pub const RETRY: &str = "flameholder/retry";
+
 /// Reason for the state of a node whose desired config neither the Node, nor Ignition's seed, nor a record on the
 /// host names.
 pub const NO_DESIRED_CONFIG: &str = "this host has no record of an applied config, and neither its Node nor \

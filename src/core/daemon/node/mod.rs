@@ -5,4 +5,5 @@ pub mod annotations;
 pub mod conditions;
 pub mod events;
 pub mod image_set_entries;
+pub mod node_report;
 pub mod node_state;

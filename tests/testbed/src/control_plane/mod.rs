@@ -2,6 +2,7 @@
 
 mod connect_proxy;
 mod controller;
+mod disruption;
 mod node_object;
 mod proxy;
 mod request_log;
@@ -67,6 +68,7 @@ impl Cluster {
         );
         let control_plane = runtime.block_on(ControlPlane::start());
         let client = control_plane.client.clone();
+        runtime.block_on(Self::empty_namespaces(&client));
         let proxy = Proxy::start(&runtime, client.clone());
         let controller = Controller::start(&runtime, client.clone());
         let cluster = Self { client, proxy, controller, runtime, _control_plane: control_plane };
@@ -227,7 +229,7 @@ impl Cluster {
     }
 
     /// Write the kubeconfigs with which the host reaches the cluster through the proxy.
-    fn introduce(&self, host: &Host) {
+    pub fn introduce(&self, host: &Host) {
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
         for (file, identity) in [("kubeconfig", "flameholder"), ("kubelet", KUBELET)] {
             let text = self.proxy.kubeconfig("/run/media/authority.pem", identity);

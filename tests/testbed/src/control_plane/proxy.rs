@@ -31,6 +31,10 @@ pub enum Fault {
     Truncated,
     /// Each response has this status.
     Status(u16),
+    /// Each request about Leases is denied.
+    DeniedLeases,
+    /// A disruption budget refuses each eviction.
+    Budget,
     /// Each response to a patch of a status has this status.
     StatusOfPatch(u16),
     /// No response is sent.
@@ -46,11 +50,16 @@ impl Fault {
             request.method == http::Method::PATCH && request.uri.path().ends_with("/status");
         match self {
             Self::StatusOfPatch(code) if is_status_patch => Self::Status(code),
-            Self::StatusOfPatch(_) => Self::None,
+            Self::DeniedLeases if request.uri.path().contains("/leases") => Self::Status(403),
+            Self::StatusOfPatch(_) | Self::DeniedLeases => Self::None,
+            Self::Budget if !request.uri.path().ends_with("/eviction") => Self::None,
             fault => fault,
         }
     }
 }
+
+/// Refusal of an eviction, as the eviction API of Kubernetes writes it (`pkg/registry/core/pod/storage/eviction.go`).
+const BUDGET: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget web needs 2 healthy pods and has 2 currently"}]},"code":429}"#;
 
 type Answer = Response<UnsyncBoxBody<Bytes, Broken>>;
 
@@ -147,7 +156,7 @@ async fn answer(
         log.1.notify_all();
     };
     match fault {
-        Fault::None | Fault::Truncated | Fault::StatusOfPatch(_) => {}
+        Fault::None | Fault::Truncated | Fault::StatusOfPatch(_) | Fault::DeniedLeases => {}
         Fault::Reset => {
             note();
             return Err(Broken);
@@ -159,17 +168,16 @@ async fn answer(
             drop(faults.changed().await);
             return Err(Broken);
         }
+        Fault::Budget => {
+            note();
+            return Ok(refusal(429, BUDGET));
+        }
         Fault::Status(code) => {
             note();
             let text = format!(
                 "{{\"kind\":\"Status\",\"apiVersion\":\"v1\",\"status\":\"Failure\",\"message\":\"injected by the test\",\"code\":{code}}}"
             );
-            let body = http_body_util::Full::from(text).map_err(|_: Infallible| Broken);
-            let mut answer = Response::builder().status(code);
-            if code == 429 {
-                answer = answer.header("Retry-After", "1");
-            }
-            return Ok(answer.body(UnsyncBoxBody::new(body)).unwrap());
+            return Ok(refusal(code, &text));
         }
     }
     let forwarded = forwarded(&parts, &body);
@@ -182,6 +190,15 @@ async fn answer(
     let (head, body) = answered.await.unwrap().map_err(|_| Broken)?.into_parts();
     let body = Breakable { body: Box::pin(body.map_err(|_| Broken)), faults: Box::pin(broken(faults)) };
     Ok(Response::from_parts(head, UnsyncBoxBody::new(body)))
+}
+
+fn refusal(code: u16, text: &str) -> Answer {
+    let body = http_body_util::Full::from(text.to_owned()).map_err(|_: Infallible| Broken);
+    let mut answer = Response::builder().status(code);
+    if code == 429 {
+        answer = answer.header("Retry-After", "1");
+    }
+    answer.body(UnsyncBoxBody::new(body)).unwrap()
 }
 
 /// Request as sent to the API server: without the identity, which only the proxy knows.
@@ -199,7 +216,13 @@ fn forwarded(parts: &http::request::Parts, body: &[u8]) -> Request<kube::client:
 
 /// Return when connections are to be broken.
 async fn broken(mut faults: watch::Receiver<Fault>) {
-    let breaks = |fault: &Fault| !matches!(fault, Fault::None | Fault::Delayed(_) | Fault::StatusOfPatch(_));
+    let breaks = |fault: &Fault| {
+        let is_whole = matches!(
+            fault,
+            Fault::None | Fault::Delayed(_) | Fault::StatusOfPatch(_) | Fault::Budget | Fault::DeniedLeases
+        );
+        !is_whole
+    };
     if faults.wait_for(breaks).await.is_err() {
         std::future::pending::<()>().await;
     }

@@ -55,7 +55,8 @@ impl RequestLog {
     fn note_annotations(&mut self, body: &Value) {
         let annotations = body["metadata"]["annotations"].as_object();
         for (key, value) in annotations.into_iter().flatten() {
-            let key = key.trim_start_matches(PREFIX);
+            // The agent's own annotations say what these say.
+            let Some(key) = key.strip_prefix(PREFIX) else { continue };
             self.writes.push(match value.as_str() {
                 Some(value) => format!("{key}={value}"),
                 None => format!("{key} removed"),

@@ -1,0 +1,67 @@
+//! The whole fleet at a glance: what the Nodes of a cluster say about themselves, grouped by pool and by what they wait for.
+
+mod overview;
+mod story;
+
+pub use overview::{BlockedTargetRow, FleetOverview, NodeRow, PoolRow, SlotRow};
+pub use story::{FleetCondition, FleetEvent, story};
+
+use crate::core::daemon::node::node_report::NodeReport;
+
+/// Node of the cluster, as far as a fleet is concerned.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FleetNode {
+    pub name: String,
+    /// Pool that the Node belongs to, or the reason why it is not known.
+    pub pool: NodePoolName,
+    /// Condition `Ready`; `None` if the Node has none.
+    pub is_ready: Option<bool>,
+    pub is_cordoned: bool,
+    /// Version of the operating system.
+    pub os: String,
+    /// Report of the agent; `None` if another agent serves the Node, or none.
+    pub report: Option<NodeReport>,
+    /// Annotations of the machine-config-operator.
+    pub mco: McoState,
+}
+
+/// Pool of a Node.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum NodePoolName {
+    /// The cluster has no pools, or they cannot be read.
+    #[default]
+    Unknown,
+    Named(String),
+    /// The labels match no pool, or several.
+    Ambiguous(String),
+}
+
+/// State of a Node by the annotations of the machine-config-operator.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct McoState {
+    pub state: Option<String>,
+    pub reason: Option<String>,
+    pub desired: Option<String>,
+    pub current: Option<String>,
+}
+
+/// Pool of Nodes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FleetPool {
+    pub name: String,
+    pub is_paused: bool,
+    /// Name of the rendered config that the pool's Nodes get.
+    pub desired: Option<String>,
+}
+
+/// Slot of a reboot lock.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FleetSlot {
+    pub group: String,
+    /// Name of the Lease.
+    pub lease: String,
+    /// Name of the Node that holds it; `None` if it is free.
+    pub holder: Option<String>,
+    /// Time of the last renewal, by the clock of the holder.
+    pub renewed: Option<jiff::Timestamp>,
+}

@@ -1,0 +1,219 @@
+//! Drain of the host's Node by the daemon itself, beside a source that knows no cluster: it takes the part of the cluster's
+//! controller in the phases `Draining` and `Uncordoning`.
+//!
+//! Nothing is stored on the host: the Node says if it is cordoned, and whether the daemon did it.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::time::{Instant, sleep};
+
+use crate::cluster::{ClusterError, DrainClient, EvictionAnswer};
+use crate::core::config::settings::drain::DrainSettings;
+use crate::core::daemon::drain::{NodeDemand, NodePod, PodTreatment};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase};
+use crate::core::values::causes::chain;
+use crate::source::{SourceCommand, SourceEvent, acknowledge};
+
+/// Time between two looks at the pods, and between two evictions of a pod that its budget protects (kubectl's value).
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Longest time between two attempts to uncordon the Node.
+const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+/// Pods that a wait names.
+const NAMED: usize = 3;
+
+/// Drain by the daemon.
+#[derive(Debug)]
+pub struct OwnDrain {
+    pub client: DrainClient,
+    /// Rules of the drain; `None` if the node is not drained, and the phases end at once.
+    pub rules: Option<DrainSettings>,
+    /// Reports to the daemon.
+    pub events: UnboundedSender<SourceEvent>,
+    /// The source, which gets all other commands.
+    pub source: UnboundedSender<SourceCommand>,
+}
+
+/// Work for the demand of a phase.
+enum NodeWork {
+    Idle,
+    Draining(ConfigRef, Pin<Box<dyn Future<Output = SourceEvent> + Send>>),
+    /// Uncordoning; the event is for the phase that waits for it.
+    Uncordoning(Option<SourceEvent>, Pin<Box<dyn Future<Output = ()> + Send>>),
+}
+
+impl OwnDrain {
+    /// Run until the daemon drops its end of the command channel.
+    pub async fn run(self, mut commands: UnboundedReceiver<SourceCommand>) {
+        let mut work = NodeWork::Idle;
+        // The daemon may have been started anew after it had cordoned the Node.
+        let mut may_be_cordoned = true;
+        loop {
+            tokio::select! {
+                command = commands.recv() => match command {
+                    None => return,
+                    Some(SourceCommand::Publish(view)) => {
+                        drop(self.events.send(SourceEvent::Published(view.number)));
+                        match &self.rules {
+                            Some(rules) => self.follow(rules, &view.lifecycle.phase, &mut work, &mut may_be_cordoned),
+                            None => acknowledge(&view, |event| drop(self.events.send(event))),
+                        }
+                        drop(self.source.send(SourceCommand::Publish(view)));
+                    }
+                    // A source that ended is noticed where it runs.
+                    Some(command) => drop(self.source.send(command)),
+                },
+                event = finished(&mut work) => {
+                    if matches!(work, NodeWork::Uncordoning(..)) {
+                        may_be_cordoned = false;
+                    }
+                    work = NodeWork::Idle;
+                    // The receiver is gone only when the daemon stops.
+                    if let Some(event) = event {
+                        drop(self.events.send(event));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Begin, continue or end the work for a phase.
+    fn follow(
+        &self,
+        rules: &DrainSettings,
+        phase: &DaemonPhase,
+        work: &mut NodeWork,
+        may_be_cordoned: &mut bool,
+    ) {
+        match (NodeDemand::of(phase), &mut *work) {
+            (NodeDemand::Drained(target), NodeWork::Draining(running, _)) if running == target => {}
+            (NodeDemand::Drained(target), work) => {
+                *may_be_cordoned = true;
+                let drain = NodeDrain {
+                    client: self.client.clone(),
+                    rules: *rules,
+                    events: self.events.clone(),
+                    target: target.clone(),
+                };
+                *work = NodeWork::Draining(target.clone(), Box::pin(drain.run()));
+            }
+            (NodeDemand::Uncordoned, NodeWork::Uncordoning(event, _)) => {
+                *event = Some(SourceEvent::Uncordoned);
+            }
+            (NodeDemand::Uncordoned, work) => {
+                *work = NodeWork::Uncordoning(
+                    Some(SourceEvent::Uncordoned),
+                    Box::pin(uncordon(self.client.clone())),
+                );
+            }
+            (NodeDemand::Schedulable, NodeWork::Uncordoning(event, _)) => *event = None,
+            (NodeDemand::Schedulable, work) if *may_be_cordoned => {
+                *work = NodeWork::Uncordoning(None, Box::pin(uncordon(self.client.clone())));
+            }
+            (NodeDemand::Schedulable | NodeDemand::Unchanged, work) => *work = NodeWork::Idle,
+        }
+    }
+}
+
+/// Wait for the end of the work, and return its event.
+async fn finished(work: &mut NodeWork) -> Option<SourceEvent> {
+    match work {
+        NodeWork::Idle => std::future::pending().await,
+        NodeWork::Draining(_, running) => Some(running.await),
+        NodeWork::Uncordoning(event, running) => {
+            running.await;
+            event.take()
+        }
+    }
+}
+
+/// Uncordon the Node, however long the API server cannot be reached.
+async fn uncordon(client: DrainClient) {
+    let (mut said, mut delay) = (String::new(), LOOK_AGAIN);
+    while let Err(error) = client.uncordon().await {
+        let reason = chain(&error);
+        if reason != said {
+            log::warn!("the node {} cannot be uncordoned yet: {reason}", client.node);
+            said = reason;
+        }
+        pause(&client, &error, delay).await;
+        delay = (delay * 2).min(LONGEST_PAUSE);
+    }
+}
+
+/// Wait until a request may be repeated that failed.
+async fn pause(client: &DrainClient, error: &ClusterError, delay: Duration) {
+    if error.is_about_the_connection() {
+        client.forget_client();
+    }
+    sleep(error.retry_after().max(delay)).await;
+}
+
+/// One drain of the Node.
+struct NodeDrain {
+    client: DrainClient,
+    rules: DrainSettings,
+    events: UnboundedSender<SourceEvent>,
+    target: ConfigRef,
+}
+
+impl NodeDrain {
+    /// Drain until no pod is left that has to go, or the time is over.
+    async fn run(self) -> SourceEvent {
+        let began = Instant::now();
+        let mut reported = None;
+        loop {
+            let waits_for = match self.round().await {
+                Ok(None) => return SourceEvent::Drained(self.target),
+                Ok(Some(waits_for)) => {
+                    self.report(&waits_for, &mut reported);
+                    sleep(LOOK_AGAIN).await;
+                    waits_for
+                }
+                Err(error) => {
+                    let reason = chain(&error);
+                    self.report(&reason, &mut reported);
+                    pause(&self.client, &error, LOOK_AGAIN).await;
+                    reason
+                }
+            };
+            if began.elapsed() >= self.rules.timeout() {
+                return SourceEvent::DrainGivenUp(self.target, waits_for);
+            }
+        }
+    }
+
+    fn report(&self, waits_for: &str, reported: &mut Option<String>) {
+        if reported.as_deref() != Some(waits_for) {
+            *reported = Some(waits_for.to_owned());
+            let event = SourceEvent::DrainWaits(self.target.clone(), waits_for.to_owned());
+            drop(self.events.send(event));
+        }
+    }
+
+    /// Cordon the Node, and evict each pod that has to go; returns what is waited for, or nothing once the Node is drained.
+    async fn round(&self) -> Result<Option<String>, ClusterError> {
+        self.client.cordon().await?;
+        let mut waits = Vec::new();
+        for pod in self.client.pods().await? {
+            match pod.treatment(&self.rules) {
+                PodTreatment::Leave => {}
+                PodTreatment::AwaitEnd => waits.push(ends(&pod)),
+                PodTreatment::AwaitOperator(reason) => waits.insert(0, format!("{pod}, which {reason}")),
+                PodTreatment::Evict => match self.client.evict(&pod).await? {
+                    EvictionAnswer::Accepted => waits.push(ends(&pod)),
+                    EvictionAnswer::Refused(reason) => waits.insert(0, format!("{pod}: {reason}")),
+                },
+            }
+        }
+        let unnamed = waits.len().saturating_sub(NAMED);
+        waits.truncate(NAMED);
+        let more = if unnamed == 0 { String::new() } else { format!("; and {unnamed} more") };
+        Ok((!waits.is_empty()).then(|| format!("the pods {}{more}", waits.join("; "))))
+    }
+}
+
+fn ends(pod: &NodePod) -> String {
+    format!("{pod}, which is ending")
+}

@@ -1,0 +1,73 @@
+//! Slot of a lock whose slots are Leases of a cluster.
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::cluster::{ClusterError, ClusterIdentity, LeaseAnswer, LeaseClient, RequestCounts};
+use crate::core::config::settings::Settings;
+use crate::core::daemon::grant::SlotRequest;
+use crate::core::daemon::grant::leases::{LeaseGroup, lease_duration};
+use crate::core::history::update_phases::last_disruption;
+use crate::core::state::reboot_grant::{LeasePlace, LockSlot};
+use crate::core::values::causes::chain;
+use crate::host::Root;
+use crate::transaction::history;
+use crate::transaction::state::status_files::LEASE_SIGHTINGS;
+
+/// Slot that is a Lease, and the access to it.
+#[derive(Debug)]
+pub(super) struct LeaseSlot<'a> {
+    slot: &'a LockSlot,
+    place: &'a LeasePlace,
+    identity: ClusterIdentity,
+    /// Number of slots of the group.
+    slots: u16,
+    /// Time for which the slot is held without a renewal.
+    pub(super) duration: Duration,
+}
+
+impl<'a> LeaseSlot<'a> {
+    pub(super) fn of(slot: &'a LockSlot, place: &'a LeasePlace, settings: &Settings, root: &Root) -> Self {
+        let lock = &settings.reboot_lock;
+        let identity = ClusterIdentity::of(Path::new(&place.kubeconfig), RequestCounts::default());
+        // The history is informative: without it, the duration is that of a host that was never updated.
+        let entries = history::load(root).unwrap_or_default().entries;
+        Self {
+            slot,
+            place,
+            identity: identity.with_token(lock.access.token_file.as_deref()),
+            slots: lock.slots(),
+            duration: lease_duration(last_disruption(&entries)),
+        }
+    }
+
+    fn client(&self) -> LeaseClient<'_> {
+        LeaseClient {
+            identity: &self.identity,
+            namespace: &self.place.namespace,
+            group: LeaseGroup { name: &self.slot.group, slots: self.slots, node: &self.slot.id },
+            duration: self.duration,
+        }
+    }
+
+    /// Send a request about the slot; an error is the reason why it was not granted, or may not have been.
+    pub(super) async fn send(&self, root: &Root, request: SlotRequest) -> Result<(), String> {
+        match request {
+            SlotRequest::Acquire => {
+                let mut sightings = LEASE_SIGHTINGS.load(root).unwrap_or_default();
+                let answer = self.client().acquire(&mut sightings).await;
+                LEASE_SIGHTINGS.publish(root, &sightings);
+                match answer.map_err(|error| chain(&error))? {
+                    LeaseAnswer::Granted => Ok(()),
+                    LeaseAnswer::Refused(reason) => Err(reason),
+                }
+            }
+            SlotRequest::Release => self.client().release().await.map_err(|error| chain(&error)),
+        }
+    }
+
+    /// Renew the slot; false if another host has taken it.
+    pub(super) async fn renew(&self) -> Result<bool, ClusterError> {
+        self.client().renew().await
+    }
+}

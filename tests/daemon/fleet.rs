@@ -1,0 +1,130 @@
+//! `flameholder fleet` against a real API server, with the daemon of one node and the Nodes of others.
+
+use std::fs;
+
+use osimage::Os;
+use serde_json::{Value, json};
+use testbed::booted::config::{full_config, unhealthy_config};
+use testbed::booted::host::Host;
+use testbed::control_plane::{Cluster, Fault, NODE};
+use testbed::model::run::Outcome;
+
+/// Run `fleet` on the host, as a workstation of the cluster.
+fn fleet(host: &Host, arguments: &[&str]) -> Outcome {
+    let all = [&["flameholder", "fleet"], arguments, &["--kubeconfig", "/run/media/kubeconfig"]].concat();
+    host.run(all)
+}
+
+/// Run `fleet`, which has to succeed.
+fn shown(host: &Host, arguments: &[&str]) -> Outcome {
+    let outcome = fleet(host, arguments);
+    assert_eq!(outcome.code, Some(0), "{outcome:?}");
+    outcome
+}
+
+fn document(host: &Host) -> Value {
+    serde_json::from_str(&shown(host, &["-o", "json"]).stdout).unwrap()
+}
+
+#[test]
+fn fleet_shows_pools_nodes_and_slots_and_a_node_reports_what_it_waits_for() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    cluster.create_pool("worker");
+    cluster.add_role("worker");
+    cluster.set_node_ready("edge-8", "False");
+    cluster.hold_lease("workers", "edge-8", 3600);
+    let policy = "[source]\nnode-name = \"edge-7\"\n[reboot-lock]\nprotocol = \"lease\"\ngroup = \"workers\"\n\
+        kubeconfig = \"/run/media/kubelet\"\n";
+    host.write_etc("flameholder/config.d/50-policy.toml", policy);
+    cluster.render(full_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("AwaitingGrant rendered-two, on rendered-one: ");
+    cluster.wait_for_report("AwaitingGrant");
+    let text = shown(&host, &[]).stdout;
+    let row = text.lines().find(|line| line.starts_with(NODE)).unwrap();
+    for part in [
+        "worker",
+        "AwaitingGrant",
+        "rendered-one -> rendered-two",
+        "flameholder 0.1.0",
+        "a slot of the leases",
+    ] {
+        assert!(row.contains(part), "{part}: {text}");
+    }
+    assert!(text.contains("1 of 1 slots are held\n  workers-0: edge-8"), "{text}");
+    let document = document(&host);
+    let nodes = document["nodes"].as_array().unwrap();
+    assert_eq!(nodes.len(), 2);
+    assert_eq!(
+        (&nodes[1]["name"], &nodes[1]["isReady"], &nodes[1]["phase"]),
+        (&"edge-8".into(), &false.into(), &Value::Null)
+    );
+    assert_eq!(
+        (&document["pools"][0]["name"], &document["pools"][0]["waiting"]),
+        (&"worker".into(), &1.into())
+    );
+    shown(&host, &["pause", "worker"]);
+    assert!(fleet(&host, &["--pool", "worker"]).stdout.contains("paused"));
+    assert_eq!(shown(&host, &["resume", "worker"]).stderr, "the pool worker goes on\n");
+    let told = shown(&host, &["explain", NODE]).stdout;
+    assert!(
+        told.contains("edge-7, pool worker, flameholder 0.1.0") && told.contains("in AwaitingGrant"),
+        "{told}"
+    );
+    for event in cluster.proxy.log().events() {
+        assert!(told.contains(&event), "the event {event} is told: {told}");
+    }
+}
+
+#[test]
+fn blocked_target_is_grouped_and_released_from_afar() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    cluster.render(unhealthy_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("ShuttingDown rendered-two");
+    drop(agent);
+    host.shut_down();
+    host.boot_kernel(0);
+    let hurry = "[boot-check]\nsteady = 0\ntimeout = 1\n";
+    fs::write(host.path("run/flameholder/config.d/00-test.toml"), hurry).unwrap();
+    host.run_ok(["flameholder", "activate"]);
+    host.run(["flameholder", "confirm-boot"]);
+    host.power_cut();
+    host.boot();
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Blocked rendered-two, on rendered-one");
+    cluster.wait_for_report("Blocked");
+    let document = document(&host);
+    let blocked = &document["blocked"][0];
+    assert_eq!((&blocked["config"], &blocked["nodes"]), (&"rendered-two".into(), &json!([NODE])));
+    let told = shown(&host, &["explain", NODE]).stdout;
+    assert!(told.contains("flameholder fleet retry edge-7"), "{told}");
+    shown(&host, &["retry", NODE]);
+    agent.wait_for_text("an operator asks by the Node to release the blocked target");
+    agent.wait_for_line("Draining rendered-two");
+    assert_eq!(cluster.node_annotation("flameholder/retry"), None);
+}
+
+#[test]
+fn what_cannot_be_read_is_named_and_the_rest_shown() {
+    let host = Host::install(Os::new(1));
+    let cluster = Cluster::start(&[]);
+    cluster.introduce(&host);
+    cluster.proxy.fail(Fault::DeniedLeases);
+    let rest = shown(&host, &[]);
+    assert!(
+        rest.stderr.contains("the slots of reboot locks cannot be read: the API server denies access"),
+        "{rest:?}"
+    );
+    assert!(rest.stdout.contains(NODE), "{rest:?}");
+    cluster.proxy.fail(Fault::Status(403));
+    let failed = fleet(&host, &[]);
+    assert_eq!(failed.code, Some(1));
+    assert!(failed.stderr.contains("error: the API server denies access"), "{failed:?}");
+    let lost = host.run(["flameholder", "fleet", "--kubeconfig", "/run/media/none"]);
+    assert!(lost.stderr.contains("the kubeconfig /run/media/none cannot be used"), "{lost:?}");
+}

@@ -1,0 +1,121 @@
+//! Daemon that drains its own Node, without a controller of the cluster.
+
+use nix::sys::signal::Signal;
+use osimage::Os;
+use serde_json::{Value, json};
+use testbed::agent::Agent;
+use testbed::booted::config::{assert_config, full_config};
+use testbed::booted::host::Host;
+use testbed::control_plane::{Cluster, Fault};
+
+use crate::cluster::permissions::unused_rules;
+use crate::directory::{SOURCE, set_desired_config};
+
+const DRAIN: &str = "[source]\nnode-name = \"edge-7\"\nnode-kubeconfig = \"/run/media/kubelet\"\n[reboot]\nretry-interval = 1\n\
+    [drain]\nenabled = true\n";
+/// Rights of a kubelet, by the cluster role `system:node`, of which the daemon needs these.
+const KUBELET_ROLE: &str = "tests/fixtures/cluster/kubelet-drain.yaml";
+
+/// Host that drains its Node, and its cluster. The desired config is `one`, which needs a reboot.
+fn host_with_node(more: &str) -> (Host, Cluster) {
+    let host = Host::install(Os::new(1));
+    let cluster = Cluster::start(&[]);
+    cluster.introduce(&host);
+    host.write_etc("flameholder/config.d/50-drain.toml", &format!("{DRAIN}{more}"));
+    set_desired_config(&host, full_config("one").json());
+    (host, cluster)
+}
+
+fn owned(kind: &str) -> Value {
+    let owner = json!({"apiVersion": "apps/v1", "kind": kind, "name": "x", "uid": "1", "controller": true});
+    json!({"ownerReferences": [owner]})
+}
+
+fn create_pods(cluster: &Cluster) {
+    let scratch = json!([{"name": "scratch", "emptyDir": {}}]);
+    cluster.create_pod("web", &owned("ReplicaSet"), &scratch, "Running");
+    cluster.create_pod("agent", &owned("DaemonSet"), &scratch, "Running");
+    cluster.create_pod(
+        "static",
+        &json!({"annotations": {"kubernetes.io/config.mirror": "1"}}),
+        &json!([]),
+        "Running",
+    );
+    cluster.create_pod("job", &json!({}), &json!([]), "Succeeded");
+}
+
+fn reboot_and_confirm(host: &Host, cluster: &Cluster) {
+    assert!(cluster.is_cordoned(), "the node is cordoned over the reboot");
+    host.reboot();
+    let mut agent = Agent::start(host, &SOURCE);
+    agent.wait_for_line("Done rendered-one");
+    assert_config(host, "one", "two");
+}
+
+#[test]
+fn node_is_drained_but_for_pods_that_stay_and_uncordoned_after_the_confirmation() {
+    let (host, cluster) = host_with_node("");
+    create_pods(&cluster);
+    cluster.create_pod("bare", &json!({}), &json!([]), "Running");
+    cluster.proxy.fail(Fault::Budget);
+    let mut agent = Agent::start(&host, &SOURCE);
+    let waits = agent.wait_for_line("Draining rendered-one: ");
+    assert!(waits.contains("shop/bare, which has no controller") && waits.contains("bare-pods"), "{waits}");
+    assert!(waits.contains("shop/web: The disruption budget web needs 2 healthy pods and has 2"), "{waits}");
+    cluster.delete_pod("bare");
+    agent.wait_for_line(
+        "Draining rendered-one: the node is not drained for rendered-one yet: it waits for the pods shop/web",
+    );
+    let status = host.run(["flameholder", "status"]).stdout;
+    assert!(status.contains("The disruption budget web"), "{status}");
+    agent.signal(Signal::SIGKILL);
+    agent.end();
+    assert!(cluster.is_cordoned());
+    cluster.proxy.fail(Fault::None);
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("ShuttingDown rendered-one");
+    assert_eq!(cluster.pod_names(), ["agent", "job", "static"]);
+    drop(agent);
+    reboot_and_confirm(&host, &cluster);
+    assert!(!cluster.is_cordoned());
+    assert!(unused_rules(&cluster.proxy.log().requests, &[KUBELET_ROLE]).is_empty());
+}
+
+#[test]
+fn node_that_an_operator_cordoned_stays_cordoned() {
+    let (host, cluster) = host_with_node("");
+    cluster.cordon();
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("ShuttingDown rendered-one");
+    drop(agent);
+    reboot_and_confirm(&host, &cluster);
+    assert!(cluster.is_cordoned());
+}
+
+#[test]
+fn drain_that_takes_too_long_is_given_up_with_its_slot_and_tried_again() {
+    let lock = "timeout = 1\n[reboot-lock]\nprotocol = \"lease\"\nkubeconfig = \"/run/media/kubelet\"\n";
+    let (host, cluster) = host_with_node(lock);
+    cluster.create_pod("bare", &json!({}), &json!([]), "Running");
+    let mut agent = Agent::start(&host, &SOURCE);
+    let waits = agent.wait_for_line("AwaitingGrant rendered-one: ");
+    assert!(waits.contains("another attempt to drain the node") && waits.contains("shop/bare"), "{waits}");
+    agent.wait_for_text("the grant of its disruption has ended");
+    agent.wait_for_line("Draining rendered-one");
+    cluster.delete_pod("bare");
+    agent.wait_for_line("ShuttingDown rendered-one");
+    assert_eq!(cluster.lease_holder("default").as_deref(), Some("edge-7"));
+    drop(agent);
+    reboot_and_confirm(&host, &cluster);
+}
+
+#[test]
+fn api_server_that_is_away_delays_the_drain_and_is_named() {
+    let (host, cluster) = host_with_node("");
+    cluster.proxy.fail(Fault::Status(403));
+    let mut agent = Agent::start(&host, &SOURCE);
+    let waits = agent.wait_for_line("Draining rendered-one: ");
+    assert!(waits.contains("the API server denies access"), "{waits}");
+    cluster.proxy.fail(Fault::None);
+    agent.wait_for_line("ShuttingDown rendered-one");
+}
