@@ -3,6 +3,7 @@
 use crate::cluster::ClusterError;
 use crate::cluster::introduction::IntroductionError;
 use crate::core::config::artifact::ArtifactRefError;
+use crate::core::fleet::SilentNodes;
 use crate::core::plan::plain_ignition::document_set::DocumentSetError;
 use crate::core::state::installation::image_agent::{AgentVersionError, IMAGE_COMMAND};
 use crate::core::values::causes::chain;
@@ -100,6 +101,9 @@ pub enum CliError {
     /// Contents that the desired config names by URL cannot be fetched.
     #[error(transparent)]
     Contents(#[from] FetchError),
+    /// Nodes whose configs are not known.
+    #[error(transparent)]
+    SilentNodes(#[from] SilentNodes),
     /// A request to the cluster of a fleet failed.
     #[error(transparent)]
     Cluster(#[from] ClusterError),

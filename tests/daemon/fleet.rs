@@ -73,9 +73,7 @@ fn fleet_shows_pools_nodes_and_slots_and_a_node_reports_what_it_waits_for() {
         told.contains("edge-7, pool worker, flameholder 0.1.0") && told.contains("in AwaitingGrant"),
         "{told}"
     );
-    for event in cluster.proxy.log().events() {
-        assert!(told.contains(&event), "the event {event} is told: {told}");
-    }
+    assert!(told.contains("condition UpdatePrepared is True"), "{told}");
 }
 
 #[test]

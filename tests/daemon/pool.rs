@@ -52,6 +52,13 @@ fn node_follows_the_config_of_its_pool_and_reports_on_its_node() {
     assert!(log.requests.iter().all(|request| request.identity == KUBELET));
     let others = log.requests.iter().filter(|request| !is_of_kubelet(request));
     assert!(unused_rules(others, &ROLES).is_empty());
+    let mut unused = full_config("two").json().clone();
+    unused["metadata"]["name"] = "rendered-unused".into();
+    cluster.render(&unused);
+    let pruned = host.run(["flameholder", "render", "--prune", "--kubeconfig", "/run/media/kubeconfig"]);
+    assert_eq!((pruned.code, pruned.stdout.as_str()), (Some(0), "rendered-unused\n"), "{pruned:?}");
+    let again = host.run(["flameholder", "render", "--prune", "--kubeconfig", "/run/media/kubeconfig"]);
+    assert_eq!((again.code, again.stdout.as_str()), (Some(0), ""), "{again:?}");
 }
 
 #[test]

@@ -46,7 +46,9 @@ fn daemon_without_a_source_and_with_unusable_settings_ends_with_the_reason() {
     let outcome = host.run(["flameholder", "daemon"]);
     assert_eq!(outcome.code, Some(78), "{outcome:?}");
     assert!(
-        outcome.stderr.contains("50-daemon.toml:2:11: expected `kube`, `dir:PATH` or `https://HOST/PATH`"),
+        outcome
+            .stderr
+            .contains("50-daemon.toml:2:11: expected `kube`, `dir:PATH`, `https://HOST/PATH` or `oci://"),
         "{outcome:?}"
     );
 }

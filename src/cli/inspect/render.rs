@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 use crate::cli::input::{contents_fetcher, load_document, local_files, with_contents};
+use crate::cli::inspect::fleet::{FleetPlace, prune};
 use crate::cli::output::document::DocumentNotation;
 use crate::cli::output::terminal::{print_text, warn};
 use crate::cli::output::words::counted;
@@ -26,8 +27,13 @@ use crate::core::values::refusal::{Refusal, RefusalList};
 pub(crate) struct RenderArgs {
     /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; `-` for standard input; or an artifact
     /// of such files in a registry, `oci://REGISTRY/REPOSITORY:TAG`
-    #[arg(value_name = "FILE", required = true)]
+    #[arg(value_name = "FILE", required_unless_present = "prune")]
     files: Vec<PathBuf>,
+    /// In a cluster without the machine-config-operator: remove the rendered configs that no pool and no node names
+    #[arg(long, conflicts_with_all = ["files", "check", "output", "name"])]
+    prune: bool,
+    #[command(flatten)]
+    place: FleetPlace,
     /// Pool name, the middle part of the rendered config's name
     #[arg(long, value_name = "NAME", default_value = "worker")]
     pool: PoolName,
@@ -50,6 +56,9 @@ pub(crate) struct RenderArgs {
 }
 
 pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
+    if args.prune {
+        return prune(&args.place);
+    }
     let mut configs = Vec::new();
     for file in &args.files {
         configs.extend(load_configs(file)?);

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
 use serde_json::{Value, json};
 pub use watch::{FleetChange, ObjectChange, WatchedFleet};
 
@@ -15,7 +17,7 @@ use crate::cluster::{ClusterError, ClusterIdentity, GROUP, NodePool, pools_of, w
 use crate::core::daemon::node::annotations::{CURRENT_CONFIG, DESIRED_CONFIG, REASON, RETRY, STATE};
 use crate::core::daemon::node::node_report::{NodeReport, REPORT};
 use crate::core::fleet::{
-    FleetCondition, FleetEvent, FleetNode, FleetPool, FleetSlot, McoState, NodePoolName,
+    FleetCondition, FleetEvent, FleetNode, FleetPool, FleetSlot, McoState, NodePoolName, StoredConfig,
 };
 
 /// Objects in one answer of a list: a piece of a large fleet at a time stays in memory.
@@ -126,6 +128,30 @@ impl FleetClient {
         let patch = Patch::Merge(json!({"spec": {"paused": is_paused}}));
         let pools = self.api(GROUP, "MachineConfigPool")?;
         with_timeout(pools.patch(pool, &PatchParams::default(), &patch)).await.map(drop)
+    }
+
+    /// List the MachineConfigs, by their metadata.
+    pub async fn configs(&self) -> Result<Vec<StoredConfig>, ClusterError> {
+        let api = self.api(GROUP, "MachineConfig")?;
+        let mut parameters = ListParams::default().limit(PIECE);
+        let mut configs = Vec::new();
+        loop {
+            let piece = with_timeout(api.list_metadata(&parameters)).await?;
+            configs.extend(piece.items.iter().map(|object| StoredConfig {
+                name: object.name_any(),
+                is_owned: !object.owner_references().is_empty(),
+            }));
+            match piece.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => parameters.continue_token = Some(token),
+                None => return Ok(configs),
+            }
+        }
+    }
+
+    /// Remove a MachineConfig.
+    pub async fn remove_config(&self, name: &str) -> Result<(), ClusterError> {
+        let configs = self.api(GROUP, "MachineConfig")?;
+        with_timeout(configs.delete(name, &DeleteParams::default())).await.map(drop)
     }
 
     /// Ask the agent of a Node to release its blocked target, and to try again.

@@ -2,9 +2,11 @@
 
 mod overview;
 mod story;
+mod unused_configs;
 
 pub use overview::{BlockedTargetRow, FleetOverview, NodeRow, PoolRow, SlotRow};
 pub use story::{FleetCondition, FleetEvent, story};
+pub use unused_configs::{SilentNodes, StoredConfig, unused_configs};
 
 use crate::core::daemon::node::node_report::NodeReport;
 

@@ -2,12 +2,14 @@
 
 mod explain;
 mod overview_text;
+mod prune;
 mod reading;
 
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
+pub(super) use prune::prune;
 
 use crate::cli::output::terminal::{print_styled, say, warn};
 use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat};
@@ -36,7 +38,7 @@ pub(crate) struct FleetArgs {
 
 /// Cluster of the fleet.
 #[derive(Debug, Args)]
-struct FleetPlace {
+pub(super) struct FleetPlace {
     /// Kubeconfig of the cluster; default: ~/.kube/config
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
     kubeconfig: Option<PathBuf>,

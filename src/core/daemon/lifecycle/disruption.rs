@@ -1,12 +1,12 @@
 //! Transitions between the preparation and the disruption: the grant, and the drain.
 
-use super::step::Step;
+use super::step::LifecycleStep;
 use super::{AfterDrain, ConfigRef, DaemonEvent, DaemonPhase, Lifecycle};
 use crate::core::daemon::grant::GrantDelay;
 
 impl Lifecycle {
     /// Return the next state for an event of the grant or the drain.
-    pub(super) fn step_before_disruption(self, event: DaemonEvent) -> Step {
+    pub(super) fn step_before_disruption(self, event: DaemonEvent) -> LifecycleStep {
         match (&self.phase, event) {
             (DaemonPhase::AwaitingGrant { .. }, DaemonEvent::Granted) => self.grant_answered(None),
             (DaemonPhase::AwaitingGrant { .. }, DaemonEvent::GrantDelayed(delay)) => {
@@ -29,7 +29,7 @@ impl Lifecycle {
     }
 
     /// Begin the disruption, or wait for what the grant lacks.
-    fn grant_answered(self, wait: Option<GrantDelay>) -> Step {
+    fn grant_answered(self, wait: Option<GrantDelay>) -> LifecycleStep {
         if self.observes_again {
             // What is granted stays granted.
             return self.enter(DaemonPhase::Observing);

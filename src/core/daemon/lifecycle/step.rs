@@ -13,12 +13,12 @@ use crate::core::trust::document::TrustVersion;
 const PROMPT_ATTEMPTS: u32 = 5;
 
 /// Next state, and the commands to carry out in it.
-pub(super) type Step = (Lifecycle, Vec<DaemonCommand>);
+pub(super) type LifecycleStep = (Lifecycle, Vec<DaemonCommand>);
 
 impl Lifecycle {
     /// Return the next state for an event. An event that has no meaning in the current phase changes nothing.
     #[must_use]
-    pub fn step(self, event: DaemonEvent) -> Step {
+    pub fn step(self, event: DaemonEvent) -> LifecycleStep {
         match (&self.phase, event) {
             (DaemonPhase::Stopping, _) => self.stay(),
             (_, DaemonEvent::Stop) => self.stop(),
@@ -75,7 +75,7 @@ impl Lifecycle {
 
     /// Verify the host after a change of managed files. An update that drift was in the way of is tried again: the drift may
     /// be repaired.
-    fn files_changed(self) -> Step {
+    fn files_changed(self) -> LifecycleStep {
         match &self.phase {
             DaemonPhase::Done | DaemonPhase::Drifted { .. } => self.enter(DaemonPhase::Verifying),
             DaemonPhase::BackingOff { problem }
@@ -89,7 +89,7 @@ impl Lifecycle {
 
     /// Observe the host again: at once where nothing or only a fetch, a drain or a preparation is under way, which the
     /// host survives unchanged; else at the end of the running work.
-    fn state_changed(self) -> Step {
+    fn state_changed(self) -> LifecycleStep {
         match &self.phase {
             DaemonPhase::Preparing { .. } => (self, vec![DaemonCommand::Cancel]),
             // The answer may be there already, and is then followed by the observation.
@@ -107,22 +107,22 @@ impl Lifecycle {
     }
 
     /// Take trust material for applied. It changes no phase: updates depend on it no more than it on them.
-    fn trust_applied(self, version: Option<TrustVersion>) -> Step {
+    fn trust_applied(self, version: Option<TrustVersion>) -> LifecycleStep {
         let trust = version.or(self.trust);
         let trust_failure = self.trust_failure.filter(|failure| failure.is_of_restart);
         Self { trust, trust_failure, ..self }.stay()
     }
 
-    fn kubelet_restarted(self) -> Step {
+    fn kubelet_restarted(self) -> LifecycleStep {
         let trust_failure = self.trust_failure.filter(|failure| !failure.is_of_restart);
         Self { trust_failure, ..self }.stay()
     }
 
-    pub(super) fn stay(self) -> Step {
+    pub(super) fn stay(self) -> LifecycleStep {
         (self, Vec::new())
     }
 
-    pub(super) fn enter(mut self, phase: DaemonPhase) -> Step {
+    pub(super) fn enter(mut self, phase: DaemonPhase) -> LifecycleStep {
         if phase == DaemonPhase::Observing {
             self.observes_again = false;
         } else if self.observes_again && phase.is_resting() {
@@ -136,16 +136,16 @@ impl Lifecycle {
     }
 
     /// Enter `phase`, or start over with a desired config that changed in the meantime.
-    pub(super) fn proceed(self, phase: DaemonPhase) -> Step {
+    pub(super) fn proceed(self, phase: DaemonPhase) -> LifecycleStep {
         if self.is_superseded() { self.follow_desired() } else { self.enter(phase) }
     }
 
     /// Cancel the running command. The next daemon, or the next boot, recovers from the interruption.
-    fn stop(self) -> Step {
+    fn stop(self) -> LifecycleStep {
         (Self { phase: DaemonPhase::Stopping, ..self }, vec![DaemonCommand::Cancel])
     }
 
-    fn desired_changed(mut self, desired: ConfigRef) -> Step {
+    fn desired_changed(mut self, desired: ConfigRef) -> LifecycleStep {
         if self.desired.as_ref() == Some(&desired) {
             return self.stay();
         }
@@ -179,7 +179,7 @@ impl Lifecycle {
     }
 
     /// Keep the last desired config; without one the reason counts.
-    fn desires_nothing(mut self, reason: String) -> Step {
+    fn desires_nothing(mut self, reason: String) -> LifecycleStep {
         if self.desired.is_some() {
             return self.stay();
         }
@@ -187,7 +187,7 @@ impl Lifecycle {
         if self.phase == DaemonPhase::Idle { self.follow_desired() } else { self.stay() }
     }
 
-    fn observed(mut self, look: HostObservation) -> Step {
+    fn observed(mut self, look: HostObservation) -> LifecycleStep {
         let HostObservation { current, boot_check, blocked, is_forced, finalize_failure } = look;
         (self.current, self.blocked, self.is_forced, self.finalize_failure) =
             (current, blocked, is_forced, finalize_failure);
@@ -209,7 +209,7 @@ impl Lifecycle {
         }
     }
 
-    fn prepared(mut self, target: ConfigRef, remaining: RemainingWork, needs_grant: bool) -> Step {
+    fn prepared(mut self, target: ConfigRef, remaining: RemainingWork, needs_grant: bool) -> LifecycleStep {
         self.is_forced = false;
         if self.is_superseded() {
             return self.follow_desired();
@@ -233,11 +233,11 @@ impl Lifecycle {
     }
 
     /// Verify the host, with `target` as its current config.
-    fn applied(self, target: ConfigRef) -> Step {
+    fn applied(self, target: ConfigRef) -> LifecycleStep {
         Self { current: Some(target), ..self }.enter(DaemonPhase::Verifying)
     }
 
-    fn verified(self) -> Step {
+    fn verified(self) -> LifecycleStep {
         if self.is_current_desired() {
             self.enter(DaemonPhase::Uncordoning { is_overdue: false })
         } else {
@@ -245,12 +245,12 @@ impl Lifecycle {
         }
     }
 
-    fn done(mut self) -> Step {
+    fn done(mut self) -> LifecycleStep {
         self.failures = 0;
         self.enter(DaemonPhase::Done)
     }
 
-    fn failed(self, problem: DaemonProblem) -> Step {
+    fn failed(self, problem: DaemonProblem) -> LifecycleStep {
         if self.phase.is_resting() || matches!(self.phase, DaemonPhase::ShuttingDown { .. }) {
             return self.stay();
         }
@@ -260,12 +260,12 @@ impl Lifecycle {
         self.back_off(problem)
     }
 
-    fn back_off(mut self, problem: DaemonProblem) -> Step {
+    fn back_off(mut self, problem: DaemonProblem) -> LifecycleStep {
         self.failures = self.failures.saturating_add(1);
         self.enter(DaemonPhase::BackingOff { problem })
     }
 
-    fn timer_expired(self) -> Step {
+    fn timer_expired(self) -> LifecycleStep {
         match &self.phase {
             DaemonPhase::Draining { target, next, is_overdue: false } => {
                 let phase = DaemonPhase::Draining { target: target.clone(), next: *next, is_overdue: true };
@@ -287,7 +287,7 @@ impl Lifecycle {
     }
 
     /// Choose the next phase from the desired config: idle, verify, blocked, or fetch and update.
-    fn follow_desired(self) -> Step {
+    fn follow_desired(self) -> LifecycleStep {
         let Some(target) = self.desired.clone() else { return self.without_desired() };
         if self.is_forced {
             return self.enter(DaemonPhase::Fetching { target });
@@ -308,7 +308,7 @@ impl Lifecycle {
     }
 
     /// Wait for a desired config. A host with neither a desired nor a current config needs an operator.
-    fn without_desired(self) -> Step {
+    fn without_desired(self) -> LifecycleStep {
         match (&self.undesired, &self.current) {
             (Some(reason), None) => {
                 let problem = DaemonProblem { class: ProblemClass::Host, reason: reason.clone() };
