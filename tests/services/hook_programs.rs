@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use flameholder::host::memory_file::MemoryFile;
 use flameholder::host::programs::{HookProgram, ProgramPurpose};
 use testbed::dbus::real_systemd::RealSystemd;
 
@@ -16,7 +17,7 @@ const LONG: Duration = Duration::from_secs(60);
 const DIRECTORY: &str = "FLAMEHOLDER_TEST_PROGRAMS";
 
 /// Programs with the result that each is to have, as [`result_of`] prints it.
-const PROGRAMS: [(&str, &str, &str); 8] = [
+const PROGRAMS: [(&str, &str, &str); 11] = [
     ("succeeds", "#!/bin/sh\necho done\n", "succeeded"),
     // With the same descriptors, and with everything that an earlier one left behind.
     ("again", "#!/bin/sh\n", "succeeded"),
@@ -38,6 +39,10 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
         "no interpreter",
         "cannot be started: systemd cannot execute it; see `journalctl -b -u 'flameholder-check-*'`: ",
     ),
+    ("is-told-nothing", "#!/bin/sh\n[ -z \"$(cat)\" ]\n", "succeeded"),
+    // More than the capacity of a pipe; and each program reads from the beginning.
+    ("is-told", "#!/bin/sh\n[ \"$(wc -c)\" = 100000 ]\n", "succeeded"),
+    ("is-told-again", "#!/bin/sh\n[ \"$(wc -c)\" = 100000 ]\n", "succeeded"),
     // The service that starts the program may do none of this.
     (
         "is-free",
@@ -46,9 +51,11 @@ const PROGRAMS: [(&str, &str, &str); 8] = [
     ),
 ];
 
-fn result_of(program: &HookProgram, socket: &Path) -> String {
+fn result_of(program: &HookProgram, socket: &Path, told: &ProgramPurpose) -> String {
     let deadline = if program.name == "hangs" { Duration::from_secs(1) } else { LONG };
-    match program.run(Some(socket), deadline, &ProgramPurpose::health_check()) {
+    let check = ProgramPurpose::health_check();
+    let purpose = if ["is-told", "is-told-again"].contains(&program.name.as_str()) { told } else { &check };
+    match program.run(Some(socket), deadline, purpose) {
         Ok(()) => "succeeded".to_owned(),
         Err(error) => {
             let output = error.output().replace('\n', "|");
@@ -63,8 +70,10 @@ fn result_of(program: &HookProgram, socket: &Path) -> String {
 #[ignore = "run as a service by the systemd of another test"]
 fn run_programs_as_a_service() {
     let (socket, directory) = (as_service::socket(), PathBuf::from(std::env::var_os(DIRECTORY).unwrap()));
+    let status = MemoryFile::of("status", &[b'x'; 100_000]).unwrap();
+    let told = ProgramPurpose::hook(Vec::new(), Some(status));
     let run = |(name, ..): (&str, &str, &str)| {
-        result_of(&HookProgram { name: name.to_owned(), path: directory.join(name) }, &socket)
+        result_of(&HookProgram { name: name.to_owned(), path: directory.join(name) }, &socket, &told)
     };
     as_service::report(&PROGRAMS.map(run));
 }
