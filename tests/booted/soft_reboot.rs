@@ -24,7 +24,8 @@ fn generation_is_activated_checked_and_confirmed_after_a_soft_reboot() {
     let recovered = host.run_ok(["flameholder", "recover"]);
     let generation = host.booted().generation();
     assert!(recovered.contains(&format!("{} is booted and unconfirmed", &generation[..12])), "{recovered}");
-    let request = r#"{"job":"Observe","profile":"native","document":0,"policy":null}"#;
+    let request =
+        r#"{"job":{"Observe":{"releases_block":false}},"profile":"native","document":0,"policy":null}"#;
     let observed = host.run_ok(["sh", "-c", &format!("echo '{request}' | flameholder work")]);
     assert!(observed.contains("Unconfirmed") && observed.contains("rendered-two"), "{observed}");
     let confirmed = host.run_ok(["flameholder", "confirm-boot"]);

@@ -345,7 +345,8 @@ impl Host {
 
     /// Result of the daemon's observation of the host.
     pub fn observation(&self) -> Outcome {
-        let request = r#"{"job":"Observe","profile":"native","document":0,"policy":null}"#;
+        let request =
+            r#"{"job":{"Observe":{"releases_block":false}},"profile":"native","document":0,"policy":null}"#;
         self.run(["sh", "-c", &format!("echo '{request}' | flameholder work")])
     }
 
