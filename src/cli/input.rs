@@ -80,7 +80,9 @@ fn load_file(
 /// Create the fetcher of a command, which keeps what it fetched where the running host `is_target` of its change.
 pub(crate) fn contents_fetcher(is_target: bool) -> Result<ContentsFetcher, CliError> {
     let root = Root::open(Path::new("/"))?;
-    Ok(if is_target { ContentsFetcher::keeping(root) } else { ContentsFetcher::reading(root) })
+    // Another user is refused later, with the reason.
+    let keeps = is_target && rustix::process::geteuid().is_root();
+    Ok(if keeps { ContentsFetcher::keeping(root) } else { ContentsFetcher::reading(root) })
 }
 
 /// Read the config `shown` with the contents that it names by URL and hash.

@@ -70,7 +70,7 @@ fn result_of(program: &HookProgram, socket: &Path, told: &ProgramPurpose) -> Str
 #[ignore = "run as a service by the systemd of another test"]
 fn run_programs_as_a_service() {
     let (socket, directory) = (as_service::socket(), PathBuf::from(std::env::var_os(DIRECTORY).unwrap()));
-    let status = MemoryFile::of("status", &[b'x'; 100_000]).unwrap();
+    let status = MemoryFile::of("status", "x".repeat(100_000).as_bytes()).unwrap();
     let told = ProgramPurpose::hook(Vec::new(), Some(status));
     let run = |(name, ..): (&str, &str, &str)| {
         result_of(&HookProgram { name: name.to_owned(), path: directory.join(name) }, &socket, &told)

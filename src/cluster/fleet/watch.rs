@@ -133,14 +133,17 @@ impl FleetClient {
     }
 }
 
-/// Slow down a watch that fails: it would be repeated at once.
+/// Slow down a watch that fails: it would be repeated at once. A kind that the cluster does not know is no failure.
 fn paced<T: Send>(
     stream: impl Stream<Item = Result<T, ClusterError>> + Send,
 ) -> impl Stream<Item = Result<T, ClusterError>> + Send {
-    stream.then(|change| async {
+    stream.filter_map(|change| async {
         if change.is_err() {
             tokio::time::sleep(std::time::Duration::from_secs(30)).await;
         }
-        change
+        match change {
+            Err(ClusterError::NotFound(_)) => None,
+            change => Some(change),
+        }
     })
 }
