@@ -1,10 +1,10 @@
 //! Cordon and drain of the host's Node: its `spec.unschedulable`, its pods, and their evictions.
 
-use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams};
-use kube::{Client, ResourceExt as _};
+use kube::ResourceExt as _;
+use kube::api::{Api, DynamicObject, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterError, ClusterIdentity, with_timeout};
+use crate::cluster::{ClusterError, ClusterIdentity, objects, with_timeout};
 use crate::core::daemon::drain::{NodePod, PodOwner};
 use crate::core::values::foreign_text::harmless_line;
 
@@ -34,18 +34,13 @@ pub struct DrainClient {
 }
 
 impl DrainClient {
-    fn client(&self) -> Result<Client, ClusterError> {
-        self.identity.client()
-    }
-
     /// Read the kubeconfig anew for the next request.
     pub fn forget_client(&self) {
         self.identity.forget_client();
     }
 
     fn nodes(&self) -> Result<Api<DynamicObject>, ClusterError> {
-        let kind = GroupVersionKind::gvk("", "v1", "Node");
-        Ok(Api::all_with(self.client()?, &ApiResource::from_gvk(&kind)))
+        Ok(objects(self.identity.client()?, "", "Node"))
     }
 
     /// Cordon the Node, unless it is cordoned already.
@@ -83,8 +78,7 @@ impl DrainClient {
 
     /// List the pods on the Node.
     pub async fn pods(&self) -> Result<Vec<NodePod>, ClusterError> {
-        let pods = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
-        let pods: Api<DynamicObject> = Api::all_with(self.client()?, &pods);
+        let pods = objects(self.identity.client()?, "", "Pod");
         let selected = ListParams::default().fields(&format!("spec.nodeName={}", self.node));
         let listed = with_timeout(pods.list(&selected)).await?;
         Ok(listed.items.iter().map(node_pod).collect())
@@ -103,7 +97,7 @@ impl DrainClient {
             .header(http::header::CONTENT_TYPE, "application/json")
             .body(eviction.to_string().into_bytes());
         let request = request.map_err(|error| ClusterError::Refused(error.to_string()))?;
-        let client = self.client()?;
+        let client = self.identity.client()?;
         let answer = async {
             match client.request::<Value>(request).await {
                 Ok(_) => Ok(EvictionAnswer::Accepted),

@@ -13,7 +13,9 @@ use kube::api::{
 };
 use serde_json::{Value, json};
 
-use crate::cluster::{ClusterError, ClusterIdentity, with_timeout};
+use crate::cluster::node::is_ready;
+use crate::cluster::{ClusterError, ClusterIdentity, objects, with_timeout};
+use crate::core::daemon::grant::SlotAnswer;
 use crate::core::daemon::grant::leases::{LeaseGroup, LeaseSightings, LeaseStep, SlotLease};
 use crate::host::facts::boot;
 
@@ -21,14 +23,6 @@ use crate::host::facts::boot;
 pub(super) const GROUP_LABEL: &str = "flameholder/lock-group";
 /// Attempts to renew a Lease that others write as well.
 const RENEWALS: u32 = 3;
-
-/// Answer to a request for a slot.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LeaseAnswer {
-    Granted,
-    /// Refused, with the holders of the slots.
-    Refused(String),
-}
 
 /// Client for the Leases of a group.
 #[derive(Debug)]
@@ -42,7 +36,7 @@ pub struct LeaseClient<'a> {
 
 impl LeaseClient<'_> {
     /// Take a slot, or renew the one that the host holds. `sightings` remembers the Leases for the next request.
-    pub async fn acquire(&self, sightings: &mut LeaseSightings) -> Result<LeaseAnswer, ClusterError> {
+    pub async fn acquire(&self, sightings: &mut LeaseSightings) -> Result<SlotAnswer, ClusterError> {
         let mut passed_over = BTreeSet::new();
         let mut renewals = 0;
         loop {
@@ -50,7 +44,7 @@ impl LeaseClient<'_> {
             let uptime = boot::uptime();
             sightings.note(&leases, uptime);
             let (name, written) = match self.group.next_step(&leases, sightings, uptime, &passed_over) {
-                LeaseStep::Refuse(reason) => return Ok(LeaseAnswer::Refused(reason)),
+                LeaseStep::Refuse(reason) => return Ok(SlotAnswer::Refused(reason)),
                 LeaseStep::Create(name) => match self.create(&name).await {
                     // Not the Lease, which did not exist before.
                     Err(ClusterError::NotFound(missing)) => return Err(ClusterError::NotFound(missing)),
@@ -75,7 +69,7 @@ impl LeaseClient<'_> {
                 }
             };
             match written {
-                Ok(()) => return Ok(LeaseAnswer::Granted),
+                Ok(()) => return Ok(SlotAnswer::Granted),
                 // Another host was faster, or the Lease is gone since it was listed.
                 Err(ClusterError::Conflict(_) | ClusterError::NotFound(_)) if renewals < RENEWALS => {
                     passed_over.insert(name);
@@ -124,10 +118,9 @@ impl LeaseClient<'_> {
 
     /// True if the Node is there and not Ready: its host may be down. The hold of a Node that is gone has ended.
     async fn is_down(&self, node: &str) -> Result<bool, ClusterError> {
-        let nodes = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Node"));
-        let nodes: Api<DynamicObject> = Api::all_with(self.identity.client()?, &nodes);
+        let nodes = objects(self.identity.client()?, "", "Node");
         match with_timeout(nodes.get(node)).await {
-            Ok(node) => Ok(!is_ready(&node.data)),
+            Ok(node) => Ok(is_ready(&node) != Some(true)),
             Err(ClusterError::NotFound(_)) => Ok(false),
             Err(error) => Err(error),
         }
@@ -180,14 +173,6 @@ fn slot_lease(object: &DynamicObject) -> SlotLease {
     }
 }
 
-/// Return true if the condition `Ready` of a Node is true.
-fn is_ready(node: &Value) -> bool {
-    let conditions = node.pointer("/status/conditions").and_then(Value::as_array);
-    let is_ready = |condition: &Value| condition.get("type") == Some(&Value::from("Ready"));
-    let ready = conditions.into_iter().flatten().find(|condition| is_ready(condition));
-    ready.and_then(|condition| condition.get("status")) == Some(&Value::from("True"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,16 +191,5 @@ mod tests {
             (held.holder.as_deref(), held.version.as_str(), held.duration.as_secs()),
             (Some("a"), "7", 90)
         );
-    }
-
-    #[test]
-    fn node_is_ready_by_its_condition_only() {
-        let ready = |status: &str| {
-            let conditions =
-                json!([{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": status}]);
-            is_ready(&json!({"status": {"conditions": conditions}}))
-        };
-        assert!(ready("True"));
-        assert!(!ready("False") && !ready("Unknown") && !is_ready(&json!({"status": {}})));
     }
 }

@@ -26,7 +26,9 @@ pub use drain::{DrainClient, EvictionAnswer};
 pub use error::ClusterError;
 pub use fleet::{FleetChange, FleetClient, ObjectChange, ReadNode, WatchedFleet};
 pub use identity::ClusterIdentity;
-pub use leases::{LeaseAnswer, LeaseClient};
+use kube::Client;
+use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
+pub use leases::LeaseClient;
 pub use machine_config_node::NodeStatus;
 pub use node::ObservedNode;
 pub use node_pool::{NodePool, NodePools, pools_of};
@@ -48,6 +50,11 @@ pub struct ClusterClient {
     pub reader: ClusterIdentity,
     /// Identity that watches and annotates the Node, and sends events.
     pub writer: ClusterIdentity,
+}
+
+/// Return the API of a kind in version 1, in all namespaces, for objects of which only some fields are read.
+fn objects(client: Client, group: &str, kind: &str) -> Api<DynamicObject> {
+    Api::all_with(client, &ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind)))
 }
 
 /// Wait for an answer until the deadline.

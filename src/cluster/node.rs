@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use futures::{Stream, StreamExt as _};
 use k8s_openapi::api::core::v1::{Event, Node};
-use kube::api::{Api, PartialObjectMeta, Patch, PatchParams, PostParams};
-use serde_json::json;
+use kube::api::{Api, DynamicObject, PartialObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::{Value, json};
 
 use crate::cluster::watch::watch;
 use crate::cluster::{ClusterClient, ClusterError, with_timeout};
@@ -42,6 +42,14 @@ impl ObservedNode {
             labels: meta.labels.unwrap_or_default(),
         }
     }
+}
+
+/// Return the condition `Ready` of a Node; `None` if it has none.
+pub(super) fn is_ready(node: &DynamicObject) -> Option<bool> {
+    let conditions = node.data.pointer("/status/conditions").and_then(Value::as_array);
+    let is_it = |condition: &&Value| condition.get("type") == Some(&Value::from("Ready"));
+    let ready = conditions.into_iter().flatten().find(is_it)?;
+    Some(ready.get("status") == Some(&Value::from("True")))
 }
 
 /// Return true for an annotation that the agent reads.
@@ -89,5 +97,22 @@ impl ClusterClient {
         let object = serde_json::from_value(object)
             .map_err(|error| ClusterError::Refused(format!("event at {second} seconds: {error}")))?;
         with_timeout(events.create(&PostParams::default(), &object)).await.map(drop)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn node_is_ready_by_its_condition_only() {
+        let ready = |conditions: Value| {
+            let node = json!({"metadata": {"name": "a"}, "status": {"conditions": conditions}});
+            is_ready(&serde_json::from_value(node).unwrap())
+        };
+        let with = |status: &str| json!([{"type": "DiskPressure", "status": "True"}, {"type": "Ready", "status": status}]);
+        assert_eq!(ready(with("True")), Some(true));
+        assert_eq!([with("False"), with("Unknown")].map(ready), [Some(false); 2]);
+        assert_eq!(ready(Value::Null), None);
     }
 }

@@ -122,6 +122,7 @@ impl Daemon {
         if let Some(figures) = finished.findings.comparison {
             self.repairs.record(figures.repaired, self.started.elapsed());
         }
+        self.releases_block &= !finished.findings.has_released_block;
         if let Some(facts) = finished.findings.facts {
             if *self.irreconcilable != *facts.origin.irreconcilable_changes {
                 self.irreconcilable = facts.origin.irreconcilable_changes.clone().into();

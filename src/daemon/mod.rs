@@ -163,7 +163,9 @@ struct Daemon {
     /// The report that was published last.
     reported: Option<DaemonReport>,
     update: LastUpdate,
-    /// True if the next observation releases the blocked target.
+    /// Request to retry that was taken last from the Node.
+    retry_request: Option<String>,
+    /// True until an observation has released the blocked target for it.
     releases_block: bool,
 }
 
@@ -201,6 +203,7 @@ impl Daemon {
             inhibited_since: None,
             reported: None,
             update: LastUpdate::default(),
+            retry_request: None,
             releases_block: false,
         }
     }
@@ -278,8 +281,7 @@ impl Daemon {
         for command in commands {
             match command {
                 DaemonCommand::Observe => {
-                    let releases_block = std::mem::take(&mut self.releases_block);
-                    self.work(WorkJob::Observe { releases_block });
+                    self.work(WorkJob::Observe { releases_block: self.releases_block });
                 }
                 DaemonCommand::Verify => {
                     let held_back = self.repairs.held_back(self.started.elapsed());

@@ -38,11 +38,7 @@ impl Daemon {
             }
             SourceEvent::DrainGivenUp(desired, reason) => self.give_up_drain(&desired, reason),
             SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
-            SourceEvent::RetryRequested => {
-                log::info!("an operator asks by the Node to release the blocked target");
-                self.releases_block = true;
-                self.handle(DaemonEvent::StateChanged);
-            }
+            SourceEvent::RetryRequested(request) => self.take_retry_request(request),
             SourceEvent::PolicyChanged => {
                 if matches!(self.lifecycle.phase, DaemonPhase::BackingOff { .. }) {
                     log::info!("the cluster's node disruption policy has changed");
@@ -71,7 +67,22 @@ impl Daemon {
         }
     }
 
+    /// Release the blocked target with the next observation. The Node names the request until that has happened.
+    fn take_retry_request(&mut self, request: String) {
+        if self.retry_request.as_ref() == Some(&request) {
+            return;
+        }
+        log::info!("an operator asks by the Node to release the blocked target");
+        self.retry_request = Some(request);
+        self.releases_block = true;
+        self.handle(DaemonEvent::StateChanged);
+    }
+
+    /// Report an error of the source, or its end, unless that is known.
     fn take_source_error(&mut self, trouble: Option<String>) {
+        if trouble == self.source.error {
+            return;
+        }
         if let Some(trouble) = &trouble {
             log::warn!(MESSAGE_ID = message_ids::SOURCE_ERROR; "{trouble}");
         }

@@ -17,7 +17,7 @@ use super::access_files::AccessFiles;
 use super::exchange::{exchange, read_body};
 use crate::core::config::settings::server_access::ServerAccess;
 use crate::core::config::settings::server_url::ServerUrl;
-use crate::core::daemon::grant::SlotRequest;
+use crate::core::daemon::grant::{SlotAnswer, SlotRequest};
 use crate::core::values::foreign_text::harmless_line;
 
 /// Header that tells a request of the protocol from one that a browser was led to send.
@@ -26,14 +26,6 @@ const PROTOCOL: (&str, &str) = ("fleet-lock-protocol", "true");
 const ANSWER_BYTES: usize = 1 << 16;
 /// Longest time until an answer is complete.
 const LIMIT: Duration = Duration::from_secs(30);
-
-/// Answer of a `FleetLock` server.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum LockAnswer {
-    Granted,
-    /// Refused, with the reason of the server.
-    Refused(String),
-}
 
 /// Client of a `FleetLock` server.
 #[derive(Debug)]
@@ -66,13 +58,13 @@ struct RefusalBody {
 
 impl FleetLockClient<'_> {
     /// Send a request, and wait for its answer.
-    pub async fn send(&self, request: SlotRequest) -> Result<LockAnswer, HttpsError> {
+    pub async fn send(&self, request: SlotRequest) -> Result<SlotAnswer, HttpsError> {
         let url = self.server.below(path_of(request));
         let answer = timeout(LIMIT, self.exchange(&url)).await;
         answer.unwrap_or_else(|_| Err(HttpsError::TimedOut { url: url.to_string(), limit: LIMIT }))
     }
 
-    async fn exchange(&self, url: &ServerUrl) -> Result<LockAnswer, HttpsError> {
+    async fn exchange(&self, url: &ServerUrl) -> Result<SlotAnswer, HttpsError> {
         let files = AccessFiles::load(self.access)?;
         let parameters = ClientParameters { id: self.id, group: self.group };
         let body = serde_json::to_vec(&RequestBody { client_params: parameters });
@@ -82,10 +74,10 @@ impl FleetLockClient<'_> {
         let answer = exchange(url, self.access, &files, request, Bytes::from(body)).await?;
         let status = answer.status();
         if status.is_success() {
-            return Ok(LockAnswer::Granted);
+            return Ok(SlotAnswer::Granted);
         }
         let bytes = read_body(url, answer, ANSWER_BYTES).await?.unwrap_or_default();
-        Ok(LockAnswer::Refused(reason_of(status, &bytes)))
+        Ok(SlotAnswer::Refused(reason_of(status, &bytes)))
     }
 }
 

@@ -17,4 +17,4 @@ pub use contents::fetch_contents;
 pub use error::HttpsError;
 pub use fetch::{DocumentAnswer, DocumentRequest, DocumentVersion, fetch};
 pub use fips::{IS_LINKED_IN, TLS_LIBRARY, UnvalidatedTls, ensure_validated_tls};
-pub use fleet_lock::{FleetLockClient, LockAnswer};
+pub use fleet_lock::FleetLockClient;

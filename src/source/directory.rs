@@ -147,14 +147,13 @@ pub struct DirectorySource {
     contents: ContentsFetcher,
     events: UnboundedSender<SourceEvent>,
     last: Option<ConfigRef>,
-    error: Option<String>,
 }
 
 impl DirectorySource {
     /// Create the source for a file or directory, which need not exist yet; reports go to `events`.
     #[must_use]
     pub fn new(path: PathBuf, contents: ContentsFetcher, events: UnboundedSender<SourceEvent>) -> Self {
-        Self { path, contents, events, last: None, error: None }
+        Self { path, contents, events, last: None }
     }
 
     /// Run until the daemon drops its end of the command channel.
@@ -257,10 +256,7 @@ impl DirectorySource {
             Ok(config) => (Some(config_ref(&config)), None),
             Err(error) => (None, Some(chain(&error))),
         };
-        if trouble != self.error {
-            self.error.clone_from(&trouble);
-            self.send(SourceEvent::SourceError(trouble));
-        }
+        self.send(SourceEvent::SourceError(trouble));
         // The last desired config stays in force while the files are missing or invalid.
         if let Some(desired) = desired.filter(|desired| self.last.as_ref() != Some(desired)) {
             self.last = Some(desired.clone());

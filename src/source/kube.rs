@@ -53,11 +53,8 @@ pub struct KubeSource {
     /// Time of the write whose answer is in `node`; `None` if the watch reported it.
     written: Option<Instant>,
     last_desired: Option<ConfigRef>,
-    /// Request to retry that was passed on.
-    retried: Option<String>,
     /// True once it was reported that the Node names no desired config.
     is_undesired: bool,
-    error: Option<String>,
     views: VecDeque<LifecycleView>,
     /// State of the daemon as last published, with the number and time of that view.
     published: Lifecycle,
@@ -97,9 +94,7 @@ impl KubeSource {
             node: None,
             written: None,
             last_desired: None,
-            retried: None,
             is_undesired: false,
-            error: None,
             views: VecDeque::new(),
             published: Lifecycle::default(),
             published_at: None,
@@ -200,23 +195,19 @@ impl KubeSource {
         drop(self.events.send(event));
     }
 
-    fn report_error(&mut self, error: &ClusterError) {
+    fn report_error(&self, error: &ClusterError) {
         if error.has_no_answer() {
             let is_untrusted = error.is_about_a_certificate();
             self.send(SourceEvent::ConnectionFailed { is_untrusted });
         }
-        let trouble = Some(error.to_string());
-        if trouble != self.error {
-            self.error.clone_from(&trouble);
-            self.send(SourceEvent::SourceError(trouble));
-        }
+        self.send(SourceEvent::SourceError(Some(error.to_string())));
     }
 
     fn node_changed(&mut self, node: Option<ObservedNode>) {
         let Some(node) = node else {
             return self.report_error(&ClusterError::NotFound(format!("node {}", self.cluster.node)));
         };
-        self.clear_error();
+        self.send(SourceEvent::SourceError(None));
         // The answer to a write may be newer than this event of the watch, which is then skipped. Only for a
         // short time: in a cluster restored from a backup, resource versions start again from lower numbers.
         let is_fresh = self.written.is_some_and(|written| written.elapsed() < CATCHING_UP);
@@ -231,11 +222,9 @@ impl KubeSource {
             }
             is_other
         });
-        let request = node.annotations.get(RETRY).cloned();
-        if request.is_some() && request != self.retried {
-            self.send(SourceEvent::RetryRequested);
+        if let Some(request) = node.annotations.get(RETRY) {
+            self.send(SourceEvent::RetryRequested(request.clone()));
         }
-        self.retried = request;
         self.node = Some(node);
         self.send_desired();
         self.send_drain_state();
@@ -252,12 +241,6 @@ impl KubeSource {
                 lifecycle: self.published.clone(),
                 irreconcilable: self.irreconcilable.clone(),
             });
-        }
-    }
-
-    fn clear_error(&mut self) {
-        if self.error.take().is_some() {
-            self.send(SourceEvent::SourceError(None));
         }
     }
 
@@ -309,7 +292,7 @@ impl KubeSource {
             Ok(published) => {
                 let PublishOutcome { view, node, publisher } = *published;
                 telling.succeed();
-                self.clear_error();
+                self.send(SourceEvent::SourceError(None));
                 self.publisher = publisher;
                 self.views.pop_front();
                 if self.published.phase != DaemonPhase::Done && view.lifecycle.phase == DaemonPhase::Done {
@@ -371,11 +354,7 @@ async fn fetch(
     if delivered.as_ref().is_err_and(ClusterError::is_about_the_connection) {
         cluster.reader.forget_client();
     }
-    let failure = |error: ClusterError| FetchFailure {
-        is_missing: matches!(error, ClusterError::NotFound(_)),
-        problem: error.problem(),
-    };
-    let delivered = delivered.map_err(failure).and_then(|delivery| {
+    let delivered = delivered.map_err(FetchFailure::from).and_then(|delivery| {
         let is_settled = delivery.policy.as_deref().is_none_or(is_policy_observed);
         let reason =
             "the machine-config-operator has not processed the newest node disruption policy yet".to_owned();

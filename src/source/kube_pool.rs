@@ -34,13 +34,10 @@ pub struct PoolSource {
     desired: Option<ConfigRef>,
     /// Reason why no config is desired, as it was reported.
     undesired: Option<String>,
-    error: Option<String>,
     /// Newest state of the daemon.
     lifecycle: Option<Lifecycle>,
     /// True if the newest state is not on the Node yet.
     is_behind: bool,
-    /// Request to retry that was passed on.
-    retried: Option<String>,
 }
 
 /// Next input of the event loop.
@@ -114,10 +111,8 @@ impl PoolSource {
             node: None,
             desired: None,
             undesired: None,
-            error: None,
             lifecycle: None,
             is_behind: false,
-            retried: None,
         }
     }
 
@@ -177,7 +172,7 @@ impl PoolSource {
             self.cluster.reader.forget_client();
             self.cluster.writer.forget_client();
         }
-        self.report_error(error);
+        self.send(SourceEvent::SourceError(Some(error.to_string())));
         watches.fail(error);
     }
 
@@ -186,30 +181,14 @@ impl PoolSource {
         drop(self.events.send(event));
     }
 
-    fn report_error(&mut self, error: &ClusterError) {
-        let trouble = Some(error.to_string());
-        if trouble != self.error {
-            self.error.clone_from(&trouble);
-            self.send(SourceEvent::SourceError(trouble));
-        }
-    }
-
-    fn clear_error(&mut self) {
-        if self.error.take().is_some() {
-            self.send(SourceEvent::SourceError(None));
-        }
-    }
-
     fn node_changed(&mut self, node: Option<ObservedNode>) {
         let Some(node) = node else {
-            return self.report_error(&ClusterError::NotFound(format!("node {}", self.cluster.node)));
+            let missing = ClusterError::NotFound(format!("node {}", self.cluster.node));
+            return self.send(SourceEvent::SourceError(Some(missing.to_string())));
         };
-        let request = node.annotations.get(RETRY).cloned();
-        if request.is_some() && request != self.retried {
-            self.send(SourceEvent::RetryRequested);
-            self.is_behind = true;
+        if let Some(request) = node.annotations.get(RETRY) {
+            self.send(SourceEvent::RetryRequested(request.clone()));
         }
-        self.retried = request;
         self.node = Some(node);
         self.look();
     }
@@ -226,23 +205,19 @@ impl PoolSource {
         let known = self.desired.as_ref().or(lifecycle.current.as_ref());
         match desired_of(&self.choice, pools, &labels, known) {
             Ok(desired) => {
-                self.clear_error();
+                self.send(SourceEvent::SourceError(None));
                 self.undesired = None;
                 if self.desired.as_ref() != Some(&desired) {
                     self.desired = Some(desired.clone());
                     self.send(SourceEvent::DesiredChanged(desired));
                 }
             }
+            // The last desired config stays in force.
+            Err(reason) if self.desired.is_some() => self.send(SourceEvent::SourceError(Some(reason))),
             Err(reason) if self.undesired.as_ref() != Some(&reason) => {
+                self.send(SourceEvent::SourceError(None));
                 self.undesired = Some(reason.clone());
-                if self.desired.is_some() {
-                    // The last desired config stays in force.
-                    self.error = Some(reason.clone());
-                    self.send(SourceEvent::SourceError(Some(reason)));
-                } else {
-                    self.clear_error();
-                    self.send(SourceEvent::NoDesiredConfig(reason));
-                }
+                self.send(SourceEvent::NoDesiredConfig(reason));
             }
             Err(_) => {}
         }
@@ -291,7 +266,7 @@ fn desired_of(
     known: Option<&ConfigRef>,
 ) -> Result<ConfigRef, String> {
     let pool = match choice {
-        PoolChoice::Named(name) => pools.iter().find(|pool| pool.name() == name).ok_or_else(|| {
+        PoolChoice::Named(name) => pools.iter().find(|pool| pool.name() == name.as_str()).ok_or_else(|| {
             format!(
                 "the cluster has no MachineConfigPool {name}: create it, or name another one with `pool` in [source]"
             )
@@ -325,11 +300,7 @@ async fn fetch(
         cluster.reader.forget_client();
     }
     let fetched = fetched.map(|document| FetchedConfig { document: Some(document), policy: None });
-    let fetched = fetched.map_err(|error| FetchFailure {
-        is_missing: matches!(error, ClusterError::NotFound(_)),
-        problem: error.problem(),
-    });
-    (desired, fetched)
+    (desired, fetched.map_err(FetchFailure::from))
 }
 
 #[cfg(test)]

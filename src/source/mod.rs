@@ -15,6 +15,7 @@ mod polled;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::cluster::ClusterError;
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle};
 use crate::core::pinned_images::pin_state::PinState;
@@ -63,13 +64,13 @@ pub enum SourceEvent {
     DrainGivenUp(ConfigRef, String),
     /// The node is uncordoned.
     Uncordoned,
-    /// An operator asks by the Node to release the blocked target.
-    RetryRequested,
+    /// An operator asks by the Node to release the blocked target; the request as the Node has it, again and again.
+    RetryRequested(String),
     /// Another node disruption policy, or other overrides, since the last attempt to update failed.
     PolicyChanged,
     /// The source named another artifact, with this digest, and its config is the desired one from now on.
     ArtifactPulled(String),
-    /// Error of the source itself; `None` once it is resolved.
+    /// Error of the source itself; `None` if there is none, also again and again.
     SourceError(Option<String>),
     /// The cluster has other trust material.
     TrustChanged(TrustDelivery),
@@ -135,6 +136,12 @@ pub struct FetchFailure {
     pub problem: DaemonProblem,
     /// True if the source has no config of this name.
     pub is_missing: bool,
+}
+
+impl From<ClusterError> for FetchFailure {
+    fn from(error: ClusterError) -> Self {
+        Self { is_missing: matches!(error, ClusterError::NotFound(_)), problem: error.problem() }
+    }
 }
 
 impl From<DaemonProblem> for FetchFailure {

@@ -1,5 +1,5 @@
-//! Drain of the host's Node by the daemon itself, beside a source that knows no cluster: it takes the part of the cluster's
-//! controller in the phases `Draining` and `Uncordoning`.
+//! Drain of the host's Node where no controller of the cluster does it: by the daemon itself, or by nothing, so that the phases
+//! `Draining` and `Uncordoning` end at once. It stands between the daemon and a source.
 //!
 //! Nothing is stored on the host: the Node says if it is cordoned, and whether the daemon did it.
 
@@ -14,12 +14,11 @@ use crate::core::config::settings::drain::DrainSettings;
 use crate::core::daemon::drain::{NodeDemand, NodePod, PodTreatment};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase};
 use crate::core::values::causes::chain;
+use crate::source::kube::retry_timer::RetryTimer;
 use crate::source::{SourceCommand, SourceEvent, acknowledge};
 
 /// Time between two looks at the pods, and between two evictions of a pod that its budget protects (kubectl's value).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Longest time between two attempts to uncordon the Node.
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// Pods that a wait names.
 const NAMED: usize = 3;
 
@@ -31,7 +30,7 @@ pub struct OwnDrain {
     pub rules: Option<DrainSettings>,
     /// Reports to the daemon.
     pub events: UnboundedSender<SourceEvent>,
-    /// The source, which gets all other commands.
+    /// The source, which gets all commands.
     pub source: UnboundedSender<SourceCommand>,
 }
 
@@ -130,24 +129,24 @@ async fn finished(work: &mut NodeWork) -> Option<SourceEvent> {
 
 /// Uncordon the Node, however long the API server cannot be reached.
 async fn uncordon(client: DrainClient) {
-    let (mut said, mut delay) = (String::new(), LOOK_AGAIN);
+    let (mut said, mut retry) = (String::new(), RetryTimer::default());
     while let Err(error) = client.uncordon().await {
         let reason = chain(&error);
         if reason != said {
             log::warn!("the node {} cannot be uncordoned yet: {reason}", client.node);
             said = reason;
         }
-        pause(&client, &error, delay).await;
-        delay = (delay * 2).min(LONGEST_PAUSE);
+        forget_connection(&client, &error);
+        retry.fail(&error);
+        retry.wait().await;
     }
 }
 
-/// Wait until a request may be repeated that failed.
-async fn pause(client: &DrainClient, error: &ClusterError, delay: Duration) {
+/// Read the kubeconfig anew for the next request, if that may help.
+fn forget_connection(client: &DrainClient, error: &ClusterError) {
     if error.is_about_the_connection() {
         client.forget_client();
     }
-    sleep(error.retry_after().max(delay)).await;
 }
 
 /// One drain of the Node.
@@ -166,18 +165,14 @@ impl NodeDrain {
         loop {
             let waits_for = match self.round().await {
                 Ok(None) => return SourceEvent::Drained(self.target),
-                Ok(Some(waits_for)) => {
-                    self.report(&waits_for, &mut reported);
-                    sleep(LOOK_AGAIN).await;
-                    waits_for
-                }
+                Ok(Some(waits_for)) => waits_for,
                 Err(error) => {
-                    let reason = chain(&error);
-                    self.report(&reason, &mut reported);
-                    pause(&self.client, &error, LOOK_AGAIN).await;
-                    reason
+                    forget_connection(&self.client, &error);
+                    chain(&error)
                 }
             };
+            self.report(&waits_for, &mut reported);
+            sleep(LOOK_AGAIN).await;
             if began.elapsed() >= self.rules.timeout() {
                 return SourceEvent::DrainGivenUp(self.target, waits_for);
             }

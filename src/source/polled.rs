@@ -115,7 +115,7 @@ pub(super) async fn follow(
     let asked = Notify::new();
     let (sender, polled) = unbounded_channel();
     let questions = PlacePoller { place, contents, last: LastAnswer::Read };
-    let answers = SourceAnswers { events, asked: &asked, served: None, error: None };
+    let answers = SourceAnswers { events, asked: &asked, served: None };
     tokio::select! {
         () = questions.run(interval, &asked, sender) => {}
         () = answers.run(commands, polled) => {}
@@ -209,7 +209,6 @@ struct SourceAnswers<'a> {
     events: UnboundedSender<SourceEvent>,
     asked: &'a Notify,
     served: Option<PolledConfig>,
-    error: Option<String>,
 }
 
 impl SourceAnswers<'_> {
@@ -259,10 +258,7 @@ impl SourceAnswers<'_> {
             Ok(served) => (served, None),
             Err(error) => (None, Some(chain(&error))),
         };
-        if error != self.error {
-            self.error.clone_from(&error);
-            self.send(SourceEvent::SourceError(error));
-        }
+        self.send(SourceEvent::SourceError(error));
         let Some(served) = served else { return };
         let is_known = self.served.as_ref().is_some_and(|known| known.desired == served.desired);
         if let Some(digest) = &served.artifact {

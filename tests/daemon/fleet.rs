@@ -1,7 +1,5 @@
 //! `flameholder fleet` against a real API server, with the daemon of one node and the Nodes of others.
 
-use std::fs;
-
 use osimage::Os;
 use serde_json::{Value, json};
 use testbed::booted::config::{full_config, unhealthy_config};
@@ -85,14 +83,7 @@ fn blocked_target_is_grouped_and_released_from_afar() {
     cluster.set_desired_config("rendered-two");
     agent.wait_for_line("ShuttingDown rendered-two");
     drop(agent);
-    host.shut_down();
-    host.boot_kernel(0);
-    let hurry = "[boot-check]\nsteady = 0\ntimeout = 1\n";
-    fs::write(host.path("run/flameholder/config.d/00-test.toml"), hurry).unwrap();
-    host.run_ok(["flameholder", "activate"]);
-    host.run(["flameholder", "confirm-boot"]);
-    host.power_cut();
-    host.boot();
+    host.reboot_into_rollback();
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line("Blocked rendered-two, on rendered-one");
     cluster.wait_for_report("Blocked");

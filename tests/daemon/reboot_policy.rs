@@ -184,16 +184,7 @@ fn host_that_rolled_back_keeps_its_slot_until_another_config_is_desired() {
     let mut agent = Agent::start(&host, &SOURCE);
     agent.wait_for_line("ShuttingDown rendered-two");
     drop(agent);
-    host.shut_down();
-    host.boot_kernel(0);
-    // The boot check fails at once.
-    let hurry = "[boot-check]\nsteady = 0\ntimeout = 1\n";
-    fs::write(host.path("run/flameholder/config.d/00-test.toml"), hurry).unwrap();
-    host.run_ok(["flameholder", "activate"]);
-    let rolled_back = host.run(["flameholder", "confirm-boot"]);
-    assert!(rolled_back.stderr.contains("is rolled back and blocked"), "{rolled_back:?}");
-    host.power_cut();
-    host.boot();
+    host.reboot_into_rollback();
     let mut agent = Agent::start(&host, &SOURCE);
     agent.wait_for_line("Blocked rendered-two, on rendered-one");
     let status = host.run(["flameholder", "status"]).stdout;

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{
-    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+    Api, DeleteParams, DynamicObject, ListParams, ObjectList, PartialObjectMeta, Patch, PatchParams,
 };
 use serde_json::{Value, json};
 pub use watch::{FleetChange, ObjectChange, WatchedFleet};
 
 use crate::cluster::leases::GROUP_LABEL;
-use crate::cluster::{ClusterError, ClusterIdentity, GROUP, NodePool, pools_of, with_timeout};
+use crate::cluster::node::is_ready;
+use crate::cluster::{ClusterError, ClusterIdentity, GROUP, NodePool, objects, pools_of, with_timeout};
 use crate::core::daemon::node::annotations::{CURRENT_CONFIG, DESIRED_CONFIG, REASON, RETRY, STATE};
 use crate::core::daemon::node::node_report::{NodeReport, REPORT};
 use crate::core::fleet::{
@@ -55,8 +56,7 @@ impl ReadNode {
 
 impl FleetClient {
     pub(super) fn api(&self, group: &str, kind: &str) -> Result<Api<DynamicObject>, ClusterError> {
-        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
-        Ok(Api::all_with(self.identity.client()?, &resource))
+        Ok(objects(self.identity.client()?, group, kind))
     }
 
     async fn list<T>(
@@ -65,16 +65,7 @@ impl FleetClient {
         selected: ListParams,
         keep: impl Fn(DynamicObject) -> T,
     ) -> Result<Vec<T>, ClusterError> {
-        let mut parameters = selected.limit(PIECE);
-        let mut kept = Vec::new();
-        loop {
-            let piece = with_timeout(api.list(&parameters)).await?;
-            kept.extend(piece.items.into_iter().map(&keep));
-            match piece.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => parameters.continue_token = Some(token),
-                None => return Ok(kept),
-            }
-        }
+        in_pieces(selected, async |piece: &ListParams| api.list(piece).await, keep).await
     }
 
     /// Read all Nodes, in the order of their names.
@@ -133,19 +124,12 @@ impl FleetClient {
     /// List the MachineConfigs, by their metadata.
     pub async fn configs(&self) -> Result<Vec<StoredConfig>, ClusterError> {
         let api = self.api(GROUP, "MachineConfig")?;
-        let mut parameters = ListParams::default().limit(PIECE);
-        let mut configs = Vec::new();
-        loop {
-            let piece = with_timeout(api.list_metadata(&parameters)).await?;
-            configs.extend(piece.items.iter().map(|object| StoredConfig {
-                name: object.name_any(),
-                is_owned: !object.owner_references().is_empty(),
-            }));
-            match piece.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => parameters.continue_token = Some(token),
-                None => return Ok(configs),
-            }
-        }
+        let stored = |object: PartialObjectMeta<DynamicObject>| StoredConfig {
+            name: object.name_any(),
+            is_owned: !object.owner_references().is_empty(),
+        };
+        in_pieces(ListParams::default(), async |piece: &ListParams| api.list_metadata(piece).await, stored)
+            .await
     }
 
     /// Remove a MachineConfig.
@@ -162,6 +146,24 @@ impl FleetClient {
     }
 }
 
+/// Read all objects of a list by pieces, and keep what is made of each.
+async fn in_pieces<K: Clone, T>(
+    selected: ListParams,
+    list: impl AsyncFn(&ListParams) -> Result<ObjectList<K>, kube::Error>,
+    keep: impl Fn(K) -> T,
+) -> Result<Vec<T>, ClusterError> {
+    let mut parameters = selected.limit(PIECE);
+    let mut kept = Vec::new();
+    loop {
+        let piece = with_timeout(list(&parameters)).await?;
+        kept.extend(piece.items.into_iter().map(&keep));
+        match piece.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => return Ok(kept),
+        }
+    }
+}
+
 /// Read a pool; none for an object that is not as the kind should be.
 pub(super) fn read_pool(object: DynamicObject) -> Option<NodePool> {
     serde_json::to_value(object).ok().and_then(|object| NodePool::parse(object).ok())
@@ -172,13 +174,11 @@ fn text(object: &DynamicObject, pointer: &str) -> Option<String> {
 }
 
 pub(super) fn read_node(object: DynamicObject) -> ReadNode {
-    let conditions = conditions_of(&object);
-    let ready = conditions.iter().find(|condition| condition.kind == "Ready");
     let annotation = |key: &str| object.annotations().get(key).cloned();
     let node = FleetNode {
         name: object.name_any(),
         pool: NodePoolName::Unknown,
-        is_ready: ready.map(|ready| ready.status == "True"),
+        is_ready: is_ready(&object),
         is_cordoned: object.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true)),
         os: text(&object, "/status/nodeInfo/osImage").unwrap_or_default(),
         report: annotation(REPORT).and_then(|report| NodeReport::parse(&report)),

@@ -38,13 +38,11 @@ pub enum ObjectChange<T> {
 #[derive(Debug, Default)]
 pub struct WatchedFleet {
     nodes: Option<BTreeMap<String, ReadNode>>,
-    pools: Vec<NodePool>,
-    pools_by_name: BTreeMap<String, NodePool>,
-    slots: Vec<FleetSlot>,
-    slots_by_name: BTreeMap<String, FleetSlot>,
+    pools: BTreeMap<String, NodePool>,
+    slots: BTreeMap<String, FleetSlot>,
 }
 
-impl<T: Clone> ObjectChange<T> {
+impl<T> ObjectChange<T> {
     fn of(change: WatchedChange<DynamicObject>, keep: impl Fn(DynamicObject) -> Option<T>) -> Self {
         let keep = |object: DynamicObject| Some((object.name_any(), keep(object)?));
         match change {
@@ -57,13 +55,12 @@ impl<T: Clone> ObjectChange<T> {
         }
     }
 
-    fn apply(self, known: &mut BTreeMap<String, T>) -> Vec<T> {
+    fn apply(self, known: &mut BTreeMap<String, T>) {
         match self {
             Self::Listed(objects) => *known = objects.into_iter().collect(),
             Self::Changed(name, object) => drop(known.insert(name, object)),
             Self::Deleted(name) => drop(known.remove(&name)),
         }
-        known.values().cloned().collect()
     }
 }
 
@@ -78,8 +75,8 @@ impl WatchedFleet {
                 self.nodes.get_or_insert_default().insert(node.name().to_owned(), *node);
             }
             FleetChange::NodeDeleted(name) => drop(self.nodes.get_or_insert_default().remove(&name)),
-            FleetChange::Pools(change) => self.pools = change.apply(&mut self.pools_by_name),
-            FleetChange::Slots(change) => self.slots = change.apply(&mut self.slots_by_name),
+            FleetChange::Pools(change) => change.apply(&mut self.pools),
+            FleetChange::Slots(change) => change.apply(&mut self.slots),
         }
     }
 
@@ -89,21 +86,21 @@ impl WatchedFleet {
         self.nodes.is_some()
     }
 
-    /// Return the Nodes with their pools, in the order of their names.
+    /// Return the Nodes in these pools, in the order of their names.
     #[must_use]
-    pub fn nodes(&self) -> Vec<FleetNode> {
+    pub fn nodes(&self, pools: &[NodePool]) -> Vec<FleetNode> {
         let nodes = self.nodes.iter().flat_map(BTreeMap::values);
-        nodes.map(|node| node.clone().in_pools(&self.pools)).collect()
+        nodes.map(|node| node.clone().in_pools(pools)).collect()
     }
 
     #[must_use]
-    pub fn pools(&self) -> &[NodePool] {
-        &self.pools
+    pub fn pools(&self) -> Vec<NodePool> {
+        self.pools.values().cloned().collect()
     }
 
     #[must_use]
-    pub fn slots(&self) -> &[FleetSlot] {
-        &self.slots
+    pub fn slots(&self) -> Vec<FleetSlot> {
+        self.slots.values().cloned().collect()
     }
 }
 

@@ -20,6 +20,7 @@ use super::ignition::{merge, newest};
 use super::machine_config::MachineConfig;
 use super::{decode, machine_config};
 use crate::core::values::limits;
+use crate::core::values::names::is_dns_label;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// `apiVersion` of a rendered config.
@@ -53,15 +54,9 @@ impl FromStr for PoolName {
     type Err = PoolNameError;
 
     fn from_str(text: &str) -> Result<Self, PoolNameError> {
-        let alphanumeric = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
-        let is_label = |label: &str| {
-            label.starts_with(alphanumeric)
-                && label.ends_with(alphanumeric)
-                && label.chars().all(|c| alphanumeric(c) || c == '-')
-        };
         let name = Self(text.to_owned());
         let fits = name.rendered(&[0; DIGEST_BYTES]).len() <= OBJECT_NAME_MAX;
-        if fits && text.split('.').all(is_label) { Ok(name) } else { Err(PoolNameError) }
+        if fits && text.split('.').all(is_dns_label) { Ok(name) } else { Err(PoolNameError) }
     }
 }
 
@@ -72,6 +67,11 @@ impl fmt::Display for PoolName {
 }
 
 impl PoolName {
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     fn rendered(&self, digest: &[u8]) -> String {
         let mut name = format!("rendered-{self}-");
         for byte in digest {

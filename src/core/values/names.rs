@@ -200,6 +200,14 @@ pub fn ensure_drop_in_name(name: &str) -> Result<(), String> {
     }
 }
 
+/// Return true if `text` is a label of a DNS name (RFC 1123) in the spelling of Kubernetes: small letters, digits and `-`, which is
+/// neither the first nor the last.
+#[must_use]
+pub fn is_dns_label(text: &str) -> bool {
+    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    !text.is_empty() && text.bytes().all(is_valid) && !text.starts_with('-') && !text.ends_with('-')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

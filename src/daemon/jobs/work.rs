@@ -102,13 +102,7 @@ impl WorkPorts<'_> {
             running.and_then(|host| host.ok_or_else(|| StateError::NoDeployment("/".to_owned()).into()));
         let event = running.and_then(|host| match job {
             WorkJob::Observe { releases_block } => {
-                let report = status_files::BOOT_CHECK.load(&host.root);
-                findings.boot_check = report.map(|report| report.findings).unwrap_or_default();
-                let observed = self.observe(&host, *releases_block)?;
-                if matches!(observed.boot_check, BootCheckState::Unconfirmed { .. }) {
-                    findings.boot_check_left = boot_check_time::time_left(&host).map(|left| left.as_secs());
-                }
-                Ok(DaemonEvent::Observed(observed))
+                self.observe(&host, *releases_block, &mut findings).map(DaemonEvent::Observed)
             }
             WorkJob::Prepare { desired, held_back } => {
                 let remaining = self.prepare(&host, desired, held_back, delivery, &mut findings)?;
@@ -159,11 +153,15 @@ impl WorkPorts<'_> {
         &mut self,
         host: &RunningHost,
         releases_block: bool,
+        findings: &mut JobFindings,
     ) -> Result<HostObservation, TransactionError> {
+        let report = status_files::BOOT_CHECK.load(&host.root);
+        findings.boot_check = report.map(|report| report.findings).unwrap_or_default();
         let locked = host.lock()?;
         let recovery = pending_deployment::recover_pending(&locked, &mut |access| self.session(access))?;
         if releases_block {
             blocked::release(&locked)?;
+            findings.has_released_block = true;
         }
         let blocked = blocked::load_or_set_aside(&locked)?;
         drop(locked);
@@ -185,6 +183,9 @@ impl WorkPorts<'_> {
             }
             _ => BootCheckState::Confirmed,
         };
+        if matches!(boot_check, BootCheckState::Unconfirmed { .. }) {
+            findings.boot_check_left = boot_check_time::time_left(host).map(|left| left.as_secs());
+        }
         Ok(HostObservation {
             current: record.as_ref().map(ConfigRef::of),
             boot_check,

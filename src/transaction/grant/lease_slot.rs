@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use crate::cluster::{ClusterError, ClusterIdentity, LeaseAnswer, LeaseClient, RequestCounts};
+use crate::cluster::{ClusterError, ClusterIdentity, LeaseClient, RequestCounts};
 use crate::core::config::settings::Settings;
-use crate::core::daemon::grant::SlotRequest;
 use crate::core::daemon::grant::leases::{LeaseGroup, lease_duration};
+use crate::core::daemon::grant::{SlotAnswer, SlotRequest};
 use crate::core::history::update_phases::last_disruption;
 use crate::core::state::reboot_grant::{LeasePlace, LockSlot};
-use crate::core::values::causes::chain;
 use crate::host::Root;
 use crate::transaction::history;
 use crate::transaction::state::status_files::LEASE_SIGHTINGS;
@@ -50,19 +49,16 @@ impl<'a> LeaseSlot<'a> {
         }
     }
 
-    /// Send a request about the slot; an error is the reason why it was not granted, or may not have been.
-    pub(super) async fn send(&self, root: &Root, request: SlotRequest) -> Result<(), String> {
+    /// Send a request about the slot.
+    pub(super) async fn send(&self, root: &Root, request: SlotRequest) -> Result<SlotAnswer, ClusterError> {
         match request {
             SlotRequest::Acquire => {
                 let mut sightings = LEASE_SIGHTINGS.load(root).unwrap_or_default();
                 let answer = self.client().acquire(&mut sightings).await;
                 LEASE_SIGHTINGS.publish(root, &sightings);
-                match answer.map_err(|error| chain(&error))? {
-                    LeaseAnswer::Granted => Ok(()),
-                    LeaseAnswer::Refused(reason) => Err(reason),
-                }
+                answer
             }
-            SlotRequest::Release => self.client().release().await.map_err(|error| chain(&error)),
+            SlotRequest::Release => self.client().release().await.map(|()| SlotAnswer::Granted),
         }
     }
 

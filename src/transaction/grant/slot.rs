@@ -3,14 +3,14 @@
 use crate::core::config::settings::Settings;
 use crate::core::config::settings::reboot_lock::LockProtocol;
 use crate::core::config::settings::server_url::ServerUrl;
-use crate::core::daemon::grant::SlotRequest;
+use crate::core::daemon::grant::{SlotAnswer, SlotRequest};
 use crate::core::state::reboot_grant::{LeasePlace, LockAddress, LockSlot};
 use crate::core::values::causes::chain;
 use crate::core::values::paths::KUBELET_KUBECONFIG;
 use crate::host::Root;
 use crate::host::facts::boot;
 use crate::host::facts::fleet_identity::fleet_identity;
-use crate::https::{FleetLockClient, LockAnswer};
+use crate::https::FleetLockClient;
 use crate::transaction::grant::error::GrantError;
 use crate::transaction::grant::lease_slot::LeaseSlot;
 
@@ -48,19 +48,20 @@ pub(super) fn send(
 ) -> Result<(), String> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| chain(&error))?;
-    match &slot.address {
+    let answer = match &slot.address {
         LockAddress::FleetLock { server } => {
             let server: ServerUrl = server.parse().map_err(|error| chain(&error))?;
             let access = &settings.reboot_lock.access;
             let client = FleetLockClient { server: &server, access, group: &slot.group, id: &slot.id };
-            match runtime.block_on(client.send(request)) {
-                Ok(LockAnswer::Granted) => Ok(()),
-                Ok(LockAnswer::Refused(reason)) => Err(reason),
-                Err(error) => Err(chain(&error)),
-            }
+            runtime.block_on(client.send(request)).map_err(|error| chain(&error))?
         }
         LockAddress::Leases(place) => {
-            runtime.block_on(LeaseSlot::of(slot, place, settings, root).send(root, request))
+            let lease = LeaseSlot::of(slot, place, settings, root);
+            runtime.block_on(lease.send(root, request)).map_err(|error| chain(&error))?
         }
+    };
+    match answer {
+        SlotAnswer::Granted => Ok(()),
+        SlotAnswer::Refused(reason) => Err(reason),
     }
 }

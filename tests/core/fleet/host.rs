@@ -371,6 +371,19 @@ impl Host {
         vec![(i64::try_from(next).unwrap(), Occurrence::Renew(self.daemon))]
     }
 
+    fn ports<'a>(&'a mut self, now: i64, setup: &'a FleetSetup, lock: &'a mut LockServer) -> ModelPorts<'a> {
+        ModelPorts {
+            attempt: self.attempt,
+            now,
+            clock: self.clock,
+            setup,
+            lock,
+            grant: &mut self.grant,
+            sightings: &mut self.sightings,
+            booted_at: self.booted_at,
+        }
+    }
+
     fn slot(&self, setup: &FleetSetup) -> LockSlot {
         let leases = LeasePlace { kubeconfig: String::new(), namespace: String::new() };
         LockSlot {
@@ -397,16 +410,7 @@ impl Host {
         let demanded = (setup.mutation != Some(Mutation::NoLock)).then(|| self.slot(setup));
         let continued = grant::continued(self.grant.clone(), target, time);
         let boot = boot_id(self.boot);
-        let mut ports = ModelPorts {
-            attempt: self.attempt,
-            now,
-            clock: self.clock,
-            setup,
-            lock,
-            grant: &mut self.grant,
-            sightings: &mut self.sightings,
-            booted_at: self.booted_at,
-        };
+        let mut ports = self.ports(now, setup, lock);
         let Ok(wait) = grant::request(&mut ports, continued, demanded, &boot);
         match wait {
             None => DaemonEvent::Granted,
@@ -423,16 +427,7 @@ impl Host {
         }
         let Some(grant) = self.grant.clone() else { return Vec::new() };
         let is_confirmed = self.lifecycle.phase == DaemonPhase::Done;
-        let mut ports = ModelPorts {
-            attempt: self.attempt,
-            now,
-            clock: self.clock,
-            setup,
-            lock,
-            grant: &mut self.grant,
-            sightings: &mut self.sightings,
-            booted_at: self.booted_at,
-        };
+        let mut ports = self.ports(now, setup, lock);
         let Ok(left) = grant::end(&mut ports, grant, is_confirmed);
         left.map(|_| (60, Occurrence::EndGrant)).into_iter().collect()
     }

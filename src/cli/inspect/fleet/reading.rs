@@ -8,8 +8,8 @@ use tokio::time::{Instant, sleep_until};
 
 use super::{FleetArgs, print};
 use crate::cli::CliError;
-use crate::cluster::{ClusterError, FleetChange, FleetClient, NodePool};
-use crate::core::fleet::{FleetOverview, FleetPool, FleetSlot};
+use crate::cluster::{ClusterError, FleetChange, FleetClient, NodePool, WatchedFleet};
+use crate::core::fleet::{FleetNode, FleetOverview, FleetPool, FleetSlot};
 use crate::core::values::causes::chain;
 use crate::report::fleet::FleetDocument;
 
@@ -38,7 +38,7 @@ async fn others(client: &FleetClient, missing: &mut Vec<String>) -> (Vec<NodePoo
 }
 
 fn document<'a>(
-    nodes: impl IntoIterator<Item = &'a crate::core::fleet::FleetNode>,
+    nodes: impl IntoIterator<Item = &'a FleetNode>,
     pools: &[NodePool],
     slots: &[FleetSlot],
     only: Option<&str>,
@@ -51,7 +51,7 @@ fn document<'a>(
 /// Follow the fleet until standard output is closed: one watch per resource.
 pub(super) async fn watch(args: &FleetArgs, client: &FleetClient) -> Result<(), CliError> {
     let mut changes = client.watch()?;
-    let (mut fleet, mut missing) = (crate::cluster::WatchedFleet::default(), Vec::<String>::new());
+    let (mut fleet, mut missing) = (WatchedFleet::default(), Vec::<String>::new());
     let mut due: Option<Instant> = None;
     loop {
         let next = async {
@@ -76,8 +76,9 @@ pub(super) async fn watch(args: &FleetArgs, client: &FleetClient) -> Result<(), 
             },
             () = next => {
                 due = None;
-                let nodes = fleet.nodes();
-                let document = document(&nodes, fleet.pools(), fleet.slots(), args.pool.as_deref(), missing.clone());
+                let (pools, slots) = (fleet.pools(), fleet.slots());
+                let nodes = fleet.nodes(&pools);
+                let document = document(&nodes, &pools, &slots, args.pool.as_deref(), missing.clone());
                 print(&document, args.output.format)?;
             }
         }

@@ -7,10 +7,13 @@ use serde::Deserialize;
 
 use super::server_access::{PublicKeyPin, ServerAccess};
 use super::server_url::ServerUrl;
-use crate::core::values::names::ManagedPath;
+use crate::core::values::names::{ManagedPath, is_dns_label};
 
 /// Namespace of the Leases, unless another one is set.
 const NAMESPACE: &str = "flameholder";
+
+/// Limit of a label's value, in bytes.
+const LABEL_BYTES: usize = 63;
 
 /// Protocol of the lock.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
@@ -102,13 +105,9 @@ impl TryFrom<String> for LeaseNamespace {
     }
 }
 
-/// Return true if `name` can be a label and the name of an object (RFC 1123), with room for the number of a slot.
+/// Return true if `name` can be the value of a label and the begin of an object's name, with room for the number of a slot.
 fn is_label(name: &str) -> bool {
-    let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=63).contains(&name.len())
-        && name.bytes().all(is_valid)
-        && !name.starts_with('-')
-        && !name.ends_with('-')
+    is_dns_label(name) && name.len() <= LABEL_BYTES
 }
 
 /// The lock; absent settings have their defaults.

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use crate::core::config::artifact::{ArtifactRef, ArtifactRefError};
+use crate::core::config::render::PoolName;
 use crate::core::config::settings::server_access::{PublicKeyPin, ServerAccess};
 use crate::core::config::settings::server_url::{ServerUrl, UrlError, is_url};
 use crate::core::values::names::ManagedPath;
@@ -69,7 +70,7 @@ impl TryFrom<String> for SourceName {
 #[serde(try_from = "String")]
 pub enum PoolChoice {
     /// The pool of this name.
-    Named(String),
+    Named(PoolName),
     /// The pool that selects the labels of the Node.
     ByLabels,
 }
@@ -81,12 +82,11 @@ impl FromStr for PoolChoice {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let is_valid = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte);
-        match text {
-            BY_LABELS => Ok(Self::ByLabels),
-            name if !name.is_empty() && name.bytes().all(is_valid) => Ok(Self::Named(name.to_owned())),
-            _ => Err("expected the name of a MachineConfigPool, or `BY-LABELS`"),
+        if text == BY_LABELS {
+            return Ok(Self::ByLabels);
         }
+        let name = text.parse().map_err(|_| "expected the name of a MachineConfigPool, or `BY-LABELS`")?;
+        Ok(Self::Named(name))
     }
 }
 

@@ -20,6 +20,14 @@ pub enum SlotRequest {
     Release,
 }
 
+/// Answer to a request for a slot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SlotAnswer {
+    Granted,
+    /// Refused, with the reason: of the server, or the holders of the slots.
+    Refused(String),
+}
+
 /// Ports of an attempt at a grant.
 pub trait GrantPorts {
     /// Failure that ends the attempt: of the disk, or of the policy itself.

@@ -9,7 +9,7 @@ mod attempt;
 pub mod leases;
 mod wait;
 
-pub use attempt::{GrantPorts, SlotRequest, continued, end, request};
+pub use attempt::{GrantPorts, SlotAnswer, SlotRequest, continued, end, request};
 use jiff::Timestamp;
 pub use wait::{GrantDelay, GrantWait};
 

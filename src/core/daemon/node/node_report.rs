@@ -92,8 +92,8 @@ impl NodeReport {
     }
 }
 
-/// Return the changes of the Node's annotations that report `lifecycle` at `now`, and end a request to retry. A phase for which
-/// a person may wait is reported at once, others with a request that is sent anyway.
+/// Return the changes of the Node's annotations that report `lifecycle` at `now`, and end a request to retry once nothing is
+/// blocked. A phase for which a person may wait is reported at once, others with a request that is sent anyway.
 #[must_use]
 pub fn report_changes(
     lifecycle: &Lifecycle,
@@ -102,7 +102,9 @@ pub fn report_changes(
     now: Timestamp,
 ) -> AnnotationChanges {
     let mut changes = AnnotationChanges::new();
-    if node.contains_key(RETRY) {
+    // Before the host was observed, it is not known what is blocked.
+    let is_unblocked = lifecycle.blocked.is_none() && lifecycle.phase != DaemonPhase::Observing;
+    if node.contains_key(RETRY) && is_unblocked {
         changes.insert(RETRY.to_owned(), None);
     }
     let before = node.get(REPORT).and_then(|report| NodeReport::parse(report));
@@ -135,6 +137,7 @@ fn shortened(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::core::daemon::lifecycle::BlockedConfig;
 
     #[test]
     fn report_keeps_the_time_at_which_its_phase_began() {
@@ -148,6 +151,22 @@ mod tests {
         let newer = NodeReport { schema: 2, ..first };
         assert_eq!(NodeReport::parse(&newer.render()), None);
         assert_eq!(NodeReport::parse("{"), None);
+    }
+
+    #[test]
+    fn request_to_retry_stays_until_nothing_is_blocked() {
+        let node = NodeAnnotations::from([(RETRY.to_owned(), "1".to_owned())]);
+        let ended = |phase: DaemonPhase, blocked: Option<BlockedConfig>| {
+            let lifecycle = Lifecycle { phase, blocked, ..Lifecycle::default() };
+            report_changes(&lifecycle, &node, false, Timestamp::UNIX_EPOCH).get(RETRY) == Some(&None)
+        };
+        let desired = ConfigRef { config: "b".into(), image: None, digest: None };
+        let blocked = BlockedConfig { desired, reason: "it was not healthy".into() };
+        let reason = blocked.reason.clone();
+        assert!(!ended(DaemonPhase::Blocked { reason }, Some(blocked.clone())));
+        assert!(!ended(DaemonPhase::Observing, Some(blocked)));
+        assert!(!ended(DaemonPhase::Observing, None), "the host was not observed yet");
+        assert!(ended(DaemonPhase::Idle, None));
     }
 
     #[test]

@@ -4,3 +4,4 @@ pub mod config;
 pub mod fips;
 pub mod host;
 pub mod release;
+mod rollback;
