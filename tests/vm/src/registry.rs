@@ -7,9 +7,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::lab::REGISTRY;
+use crate::lab::{REGISTRY, REPOSITORY};
 use crate::program;
 use crate::wait::until;
 
@@ -93,6 +94,28 @@ impl Registry {
         put.arg("--upload-file").arg(file).arg(format!("{session}&digest={digest}"));
         program::read(&mut put)?;
         Ok(format!("http://{REGISTRY}/v2/files/blobs/{digest}"))
+    }
+
+    /// Return the digest of the configuration that this image names, a blob that the running registry sends.
+    ///
+    /// # Errors
+    /// The registry does not answer, or the image has no manifest of its own.
+    pub fn config_digest(&self, image: &str) -> Result<String> {
+        let digest = image.split_once('@').with_context(|| format!("{image} names no digest"))?.1;
+        let mut get = Command::new("curl");
+        get.args(["--silent", "--show-error", "--fail"]);
+        get.args(["--header", "Accept: application/vnd.oci.image.manifest.v1+json"]);
+        get.arg(format!("http://127.0.0.1:{}/v2/{REPOSITORY}/manifests/{digest}", self.port));
+        let manifest: Value = serde_json::from_str(&program::read(&mut get)?)
+            .with_context(|| format!("reading the manifest of {image}"))?;
+        let digest = manifest.pointer("/config/digest").and_then(Value::as_str);
+        digest.map(str::to_owned).with_context(|| format!("the manifest of {image} names no configuration"))
+    }
+
+    /// Return the URL at which the guest finds the blob with this digest.
+    #[must_use]
+    pub fn blob_url(&self, digest: &str) -> String {
+        format!("http://{REGISTRY}/v2/{REPOSITORY}/blobs/{digest}")
     }
 
     /// Start the registry with basic authentication. `logins` is a file of htpasswd(1) with bcrypt digests.

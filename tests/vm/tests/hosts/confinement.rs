@@ -1,8 +1,10 @@
 //! SELinux enforcing: domains and labels. Other scenarios run on such hosts too, and are checked for denials.
 
+use std::time::Duration;
+
 use anyhow::{Result, ensure};
 use vm::operator::{ensure_current, ensure_unsigned_is_refused, require_signatures};
-use vm::{Host, scenario};
+use vm::{Host, scenario, until};
 
 use crate::change::REBOOT;
 use crate::daemon::{order, wait_for_status};
@@ -23,14 +25,25 @@ const NEXT_OS: &str = "/usr/lib/next-os /usr/lib/next-os/file /etc/os /etc/os/on
 const OWN_PATHS: &str = "/etc/flameholder /run/flameholder /usr/bin/flameholder /usr/libexec/flameholder \
     /usr/local /var/lib/flameholder";
 
+/// Time limit for the hooks that nothing waits for.
+const HOOK_TIMEOUT: Duration = Duration::from_secs(180);
+/// File whose content the daemon fetches.
+const FETCHED_FILE: &str = "/etc/app/image-config.json";
+/// Folders of hooks, each of which gets a program.
+const HOOK_FOLDERS: [&str; 3] = ["before-drain.d", "after-confirmation.d", "notify.d"];
+
 #[test]
 fn update_to_a_policy_with_another_type_is_confined() -> Result<()> {
     scenario(running_one()?, |host| {
         host.registry().start()?;
         require_signatures(host)?;
         ensure_unsigned_is_refused(host)?;
-        let wanted = two(host);
-        // The daemon pulls the image, in the sandbox of its unit.
+        let image = host.image(2)?;
+        let digest = host.registry().config_digest(&image)?;
+        let url = host.registry().blob_url(&digest);
+        let wanted = two(host).fetched_file(FETCHED_FILE, &url, &digest.replace(':', "-"));
+        write_hooks(host)?;
+        // The daemon fetches the contents and pulls the image, in the sandbox of its unit.
         let before = host.boot_id()?;
         order(host, &wanted)?;
         host.wait_for_boot(&before, REBOOT)?;
@@ -38,6 +51,11 @@ fn update_to_a_policy_with_another_type_is_confined() -> Result<()> {
         let types = host.run_ok(&format!("stat --format=%C {NEXT_OS} | cut -d: -f3 | sort -u"))?;
         assert_eq!(types, "next_os_t\n");
         wait_for_status(host, "Done two")?;
+        let sum = host.run_ok(&format!("sha256sum < {FETCHED_FILE} | cut -d' ' -f1"))?;
+        assert_eq!(format!("sha256:{}", sum.trim()), digest);
+        let kept = host.run_ok("ls --scontext /var/lib/flameholder/fetched")?;
+        ensure!(kept.contains(":flameholder_fetched_t:"), "what was fetched is kept as:\n{kept}");
+        ensure_hooks_ran(host)?;
         let daemon = "/proc/$(systemctl show --value --property=MainPID flameholder-daemon)/attr/current";
         assert_eq!(host.run_ok(&format!("cut -d: -f3 {daemon}"))?, "flameholder_daemon_t\n");
         // The test wrote these files itself.
@@ -47,6 +65,34 @@ fn update_to_a_policy_with_another_type_is_confined() -> Result<()> {
         ensure_transitions(host)?;
         ensure_denial_is_found(host)
     })
+}
+
+/// Write one hook of each kind, which appends the phase it was told and the type of its process to a file.
+fn write_hooks(host: &mut Host) -> Result<()> {
+    for folder in HOOK_FOLDERS {
+        let hook = format!("/etc/flameholder/{folder}/10-record");
+        host.run_ok(&format!("mkdir -p /etc/flameholder/{folder}"))?;
+        let line = "echo \"$FLAMEHOLDER_PHASE $(cut -d: -f3 /proc/self/attr/current)\"";
+        host.write(&hook, format!("#!/bin/sh\n{line} >> /var/{folder}.ran\n"))?;
+        host.run_ok(&format!("chmod 0755 {hook}"))?;
+    }
+    host.run_ok("restorecon -R /etc/flameholder").map(drop)
+}
+
+/// Check that each hook ran, outside of the domains of the agent.
+fn ensure_hooks_ran(host: &mut Host) -> Result<()> {
+    for folder in HOOK_FOLDERS {
+        let ran = format!("/var/{folder}.ran");
+        until(&format!("the hook in {folder}"), HOOK_TIMEOUT, || {
+            Ok((host.run(&format!("test -s {ran}"))?.code == 0).then_some(()))
+        })?;
+        let lines = host.run_ok(&format!("cat {ran}"))?;
+        ensure!(
+            !lines.contains("flameholder"),
+            "the hook in {folder} runs in a domain of the agent:\n{lines}"
+        );
+    }
+    Ok(())
 }
 
 fn ensure_transitions(host: &mut Host) -> Result<()> {
