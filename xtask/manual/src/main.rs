@@ -39,6 +39,7 @@ fn main() -> Result<ExitCode> {
     files.push(phases_page::page());
     files.push(settings_page::page(repository)?);
     files.push(reference_page::page()?);
+    files.push(kubectl_plugin_page());
     files.extend(completions::all()?);
     let mut is_stale = false;
     for GeneratedFile { path, text } in files {
@@ -55,4 +56,10 @@ fn main() -> Result<ExitCode> {
         fs::write(&place, text).with_context(|| format!("writing {}", place.display()))?;
     }
     Ok(if is_stale { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Return the manual page of the plugin of kubectl: that of the command that the plugin runs.
+fn kubectl_plugin_page() -> GeneratedFile {
+    let text = ".so man8/flameholder-fleet.8\n".to_owned();
+    GeneratedFile { path: "docs/man/kubectl-flameholder.1".into(), text }
 }

@@ -39,6 +39,9 @@ pub(super) const DIRECTORIES: [&str; 5] = [
 const EXECUTABLES: [(&str, &str); 2] =
     [("flameholder", "bin"), ("flameholder-ostree", "libexec/flameholder")];
 
+/// Script that kubectl finds as its plugin, and its destination.
+const KUBECTL_PLUGIN: (&str, &str) = ("packaging/kubectl-flameholder", "bin/kubectl-flameholder");
+
 /// Files of a folder whose names end like this, and their destinations.
 const FOLDERS: [(&str, &str, &str); 7] = [
     ("systemd", ".service", "lib/systemd/system"),
@@ -78,6 +81,7 @@ pub(super) fn files(repository: &Path) -> Result<Vec<InstalledFile>> {
         content: InstalledContent::Executable(name),
     });
     let mut files: Vec<_> = executables.collect();
+    files.push(InstalledFile { mode: 0o755, ..source(KUBECTL_PLUGIN.0.into(), KUBECTL_PLUGIN.1.into()) });
     for (folder, ending, directory) in FOLDERS {
         let names = folder::names(&repository.join(folder))?;
         let wanted = names.iter().filter(|name| name.ends_with(ending));
