@@ -89,13 +89,6 @@ impl Config {
         self
     }
 
-    /// Add a file of mode 0644 whose content is fetched from a URL. The hash is spelled as in Ignition.
-    pub fn fetched_file(mut self, path: &str, url: &str, hash: &str) -> Self {
-        let contents = json!({"source": url, "verification": {"hash": hash}});
-        self.files.push(json!({"path": path, "mode": 0o644, "overwrite": true, "contents": contents}));
-        self
-    }
-
     /// Add an enabled unit, which writes the name of the config to `/run/UNIT.ran`.
     pub fn unit(mut self, name: &str) -> Self {
         let contents = format!(

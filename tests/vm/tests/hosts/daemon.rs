@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use vm::config::Config;
 use vm::operator::ensure_current;
 use vm::{Host, scenario, until};
 
@@ -30,8 +29,8 @@ pub(crate) fn wait_for_status(host: &mut Host, text: &str) -> Result<()> {
 }
 
 /// Start the daemon with this desired config.
-pub(crate) fn order(host: &mut Host, desired: &Config) -> Result<()> {
-    host.write("/var/lib/desired.json", desired.render())?;
+pub(crate) fn order(host: &mut Host, desired: &str) -> Result<()> {
+    host.write("/var/lib/desired.json", desired)?;
     host.write("/etc/flameholder/daemon.env", format!("FLAMEHOLDER_SOURCE={SOURCE}\n"))?;
     // It may reboot the host before systemd has answered.
     host.spawn("systemctl start flameholder-daemon.service").map(drop)
@@ -42,7 +41,7 @@ fn daemon_applies_desired_config_and_hands_host_over() -> Result<()> {
     scenario(running_one()?, |host| {
         // The daemon reboots the host by itself to apply the desired config.
         let before = host.boot_id()?;
-        order(host, &three())?;
+        order(host, &three().render())?;
         host.wait_for_boot(&before, REBOOT)?;
         ensure_current(host, "three")?;
         wait_for_status(host, "Done three")?;
