@@ -300,6 +300,9 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l pool 
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l name -d 'Name of the rendered config, in place of one with its digest' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l os-image -d 'OS image of the release, in place of the osImageURL of the controller\'s base configs' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l extensions-image -d 'Image of the release that holds the extension packages' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l release -d 'Release image of a cluster: the config gets the OS image and the extensions image that it names' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l from-graph -d 'Update graph (Cincinnati), an `https:` URL or a file: the config gets the image of the release that follows --os-version' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l os-version -d 'Version that the hosts have, as the graph names it' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s o -l output -d 'Notation of the rendered config: JSON, which YAML parsers read too, unless asked for otherwise. A failure is a document of this notation as well, if it is given' -r -f -a "json\t'JSON'
 yaml\t'YAML'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'

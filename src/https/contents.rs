@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use http::header::ACCEPT;
 use http::{Request, Response, StatusCode};
 use hyper::body::{Bytes, Incoming};
 use tokio::time::timeout;
@@ -19,16 +20,32 @@ const REDIRECTIONS: usize = 5;
 
 /// Fetch at most `limit` bytes within this time. A server of `https:` is checked with the CAs of the system.
 pub async fn fetch_contents(url: &ServerUrl, limit: usize, time: Duration) -> Result<Vec<u8>, HttpsError> {
-    let answer = timeout(time, followed(url, limit)).await;
+    within(url, "*/*", limit, time).await
+}
+
+/// Fetch the update graph of a Cincinnati server, which answers only those who accept JSON.
+pub async fn fetch_graph(url: &ServerUrl, limit: usize, time: Duration) -> Result<Vec<u8>, HttpsError> {
+    within(url, "application/json", limit, time).await
+}
+
+async fn within(
+    url: &ServerUrl,
+    accepted: &'static str,
+    limit: usize,
+    time: Duration,
+) -> Result<Vec<u8>, HttpsError> {
+    let answer = timeout(time, followed(url, accepted, limit)).await;
     answer.unwrap_or_else(|_| Err(HttpsError::TimedOut { url: url.to_string(), limit: time }))
 }
 
-async fn followed(url: &ServerUrl, limit: usize) -> Result<Vec<u8>, HttpsError> {
+async fn followed(url: &ServerUrl, accepted: &'static str, limit: usize) -> Result<Vec<u8>, HttpsError> {
     let access = ServerAccess::default();
     let files = AccessFiles::load(&access)?;
     let mut url = url.clone();
     for _ in 0..=REDIRECTIONS {
-        let answer = exchange(&url, &access, &files, Request::get(url.path()), Bytes::new()).await?;
+        let answer =
+            exchange(&url, &access, &files, Request::get(url.path()).header(ACCEPT, accepted), Bytes::new())
+                .await?;
         let Some(location) = redirection(&answer) else { return body(&url, answer, limit).await };
         let next = url.redirected_contents(&location);
         url = next.map_err(|source| HttpsError::BadRedirect { url: url.to_string(), source })?;

@@ -13,7 +13,7 @@ mod fips;
 mod fleet_lock;
 mod tls;
 
-pub use contents::fetch_contents;
+pub use contents::{fetch_contents, fetch_graph};
 pub use error::HttpsError;
 pub use fetch::{DocumentAnswer, DocumentRequest, DocumentVersion, fetch};
 pub use fips::{IS_LINKED_IN, TLS_LIBRARY, UnvalidatedTls, ensure_validated_tls};

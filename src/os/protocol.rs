@@ -3,7 +3,7 @@
 //! JSON lines over the worker's standard input and output. The worker first sends one [`WorkerGreeting`];
 //! then it answers each [`WorkerRequest`] with any number of [`WorkerReply::Progress`] and one final
 //! [`WorkerReply`]. Requests are not pipelined. The first request is [`WorkerRequest::Open`], but for
-//! [`WorkerRequest::PullArtifact`], which needs no sysroot. End of input
+//! [`WorkerRequest::PullArtifact`] and [`WorkerRequest::ImageFiles`], which need no sysroot. End of input
 //! ends the session at any point: the worker then writes no boot entry that [`WorkerRequest::Finish`] or
 //! [`WorkerRequest::SetDefault`] had not requested, and unlocks no staged deployment.
 //!
@@ -21,7 +21,7 @@ use crate::core::values::image::ImageRef;
 use crate::os::{DeployRequest, Deployment, DeploymentId, ImportedCommit, OsError, PullProgress};
 
 /// Version of this protocol. Any change of a type in this file needs a new one.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// First line that the worker sends. Every version must be able to read this type.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -82,6 +82,9 @@ pub enum WorkerRequest {
     /// [`WorkerReply::ArtifactFile`] for each file and by [`WorkerReply::Artifact`], or by [`WorkerReply::Done`] if the digest
     /// is the known one.
     PullArtifact { image: ImageRef, known: Option<String> },
+    /// Read files of an image that is not an OS image, by their paths below its root. Answered by a
+    /// [`WorkerReply::ArtifactFile`] for each that it has, and by [`WorkerReply::Done`].
+    ImageFiles { image: ImageRef, paths: Vec<String> },
     /// Answered by [`WorkerReply::Deployed`].
     Deploy(DeployRequest),
     /// Answered by [`WorkerReply::Deployed`].
@@ -133,7 +136,7 @@ impl WorkerRequest {
 pub enum WorkerReply {
     /// Intermediate: an import is in progress.
     Progress(PullProgress),
-    /// Intermediate: a file of an artifact.
+    /// Intermediate: a file of an artifact or image.
     ArtifactFile(ArtifactFile),
     /// All files of the artifact are sent, which has this digest.
     Artifact(String),

@@ -9,7 +9,6 @@
 //! Started with the argument `relay-image-proxy`, by itself, it is the process between an import and skopeo: see
 //! [`read_ahead`].
 
-mod artifact;
 mod boot_entry_options;
 mod deploy;
 mod deployments;
@@ -17,6 +16,7 @@ mod error_classes;
 mod etc;
 mod import;
 mod packages;
+mod plain_images;
 mod probe_image;
 mod proxy_socket;
 mod read_ahead;
@@ -24,7 +24,6 @@ mod session;
 mod signature_policy;
 mod stage;
 mod stall;
-mod unpack;
 mod wire;
 
 use std::process::ExitCode;

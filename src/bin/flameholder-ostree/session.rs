@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use flameholder::core::config::artifact::PulledArtifact;
+use flameholder::core::config::artifact::{ArtifactFile, PulledArtifact};
 use flameholder::core::values::image::ImageRef;
 use flameholder::host::file_locks;
 use flameholder::os::protocol::{SysrootAccess, WorkerReply, WorkerRequest};
@@ -13,9 +13,10 @@ use ostree_ext::{gio, ostree};
 use crate::deploy::NewDeployment;
 use crate::error_classes::failure;
 use crate::etc::EtcCheckout;
+use crate::plain_images::{artifact, selected_files, unpack};
 use crate::signature_policy::SignaturePolicy;
 use crate::wire::{ReplyWriter, WorkerPipe};
-use crate::{artifact, deploy, deployments, etc, import, packages, stage, unpack};
+use crate::{deploy, deployments, etc, import, packages, stage};
 
 /// libostree's lock file, relative to the sysroot.
 const LOCK: &str = "ostree/lock";
@@ -39,8 +40,12 @@ async fn answer(
     request: WorkerRequest,
     replies: &mut ReplyWriter,
 ) -> Result<WorkerReply, OsError> {
-    if let WorkerRequest::PullArtifact { image, known } = &request {
-        return pull_artifact(image, known.as_deref(), replies).await;
+    match &request {
+        WorkerRequest::PullArtifact { image, known } => {
+            return pull_artifact(image, known.as_deref(), replies).await;
+        }
+        WorkerRequest::ImageFiles { image, paths } => return send_image_files(image, paths, replies).await,
+        _ => {}
     }
     let Some(opened) = opened else {
         let WorkerRequest::Open { path, access } = request else {
@@ -62,9 +67,9 @@ async fn answer_about(
     replies: &mut ReplyWriter,
 ) -> Result<WorkerReply, OsError> {
     match request {
-        WorkerRequest::Open { .. } | WorkerRequest::PullArtifact { .. } => {
-            Err(protocol_error("a sysroot is open already"))
-        }
+        WorkerRequest::Open { .. }
+        | WorkerRequest::PullArtifact { .. }
+        | WorkerRequest::ImageFiles { .. } => Err(protocol_error("a sysroot is open already")),
         WorkerRequest::Deployments => deployments::list(&opened.sysroot).map(WorkerReply::Deployments),
         WorkerRequest::Import(image) => {
             let progress = |step| replies.progress(step);
@@ -116,11 +121,26 @@ async fn pull_artifact(
     let Some(PulledArtifact { digest, files }) = artifact::pull(image, known).await? else {
         return Ok(WorkerReply::Done);
     };
-    for file in files.into_files() {
+    send_files(files.into_files(), replies);
+    Ok(WorkerReply::Artifact(digest))
+}
+
+/// Read files of an image, and send them.
+async fn send_image_files(
+    image: &ImageRef,
+    paths: &[String],
+    replies: &mut ReplyWriter,
+) -> Result<WorkerReply, OsError> {
+    let config = SignaturePolicy::from_environment()?.configure_for_files(image).await?;
+    send_files(selected_files::read(image, config, paths).await?, replies);
+    Ok(WorkerReply::Done)
+}
+
+fn send_files(files: impl IntoIterator<Item = ArtifactFile>, replies: &mut ReplyWriter) {
+    for file in files {
         // A client that is gone is noticed at standard input.
         let _ = replies.answer(&WorkerReply::ArtifactFile(file));
     }
-    Ok(WorkerReply::Artifact(digest))
 }
 
 /// Loaded sysroot, locked unless the session only reads. The lock is released when the process ends.

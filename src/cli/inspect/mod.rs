@@ -7,6 +7,7 @@ pub(crate) mod etc_diff;
 pub(crate) mod fleet;
 pub(crate) mod history;
 pub(crate) mod plan;
+mod release;
 pub(crate) mod render;
 pub(crate) mod schema;
 pub(crate) mod status;

@@ -7,6 +7,7 @@ use clap::Args;
 
 use crate::cli::input::{contents_fetcher, load_document, local_files, with_contents};
 use crate::cli::inspect::fleet::{FleetPlace, prune};
+use crate::cli::inspect::release::ReleaseImageArgs;
 use crate::cli::output::document::DocumentNotation;
 use crate::cli::output::terminal::{print_text, warn};
 use crate::cli::output::words::counted;
@@ -49,6 +50,8 @@ pub(crate) struct RenderArgs {
     /// Image of the release that holds the extension packages
     #[arg(long, value_name = "REF", value_parser = image_reference)]
     extensions_image: Option<String>,
+    #[command(flatten)]
+    release: ReleaseImageArgs,
     /// Notation of the rendered config: JSON, which YAML parsers read too, unless asked for otherwise. A failure is a document
     /// of this notation as well, if it is given
     #[arg(short, long, value_enum, value_name = "FORMAT")]
@@ -63,7 +66,8 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     for file in &args.files {
         configs.extend(load_configs(file)?);
     }
-    let images = ReleaseImages { os: args.os_image.clone(), extensions: args.extensions_image.clone() };
+    let given = || ReleaseImages { os: args.os_image.clone(), extensions: args.extensions_image.clone() };
+    let images = args.release.images()?.unwrap_or_else(given);
     let name = args.name.clone().map_or_else(|| RenderedName::OfPool(args.pool.clone()), RenderedName::Given);
     let refused = |source| CliError::Refused { file: "the merged config".to_owned(), source };
     let mut rendered = render(&configs, &name, &images).map_err(refused)?;

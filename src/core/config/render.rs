@@ -6,6 +6,7 @@
 //! [`decode`], so a host that accepts each of them accepts the result.
 
 pub mod documents;
+pub mod release_payload;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};

@@ -3,6 +3,7 @@
 mod overview;
 mod story;
 mod unused_configs;
+pub mod update_graph;
 
 pub use overview::{BlockedTargetRow, FleetOverview, NodeRow, PoolRow, SlotRow};
 pub use story::{FleetCondition, FleetEvent, story};

@@ -1,7 +1,8 @@
-//! Pull of an artifact of configs, in a session that opens no sysroot.
+//! Pull of an artifact of configs, and of files of an image, in sessions that open no sysroot.
 
 use super::{WorkerProgram, WorkerSession, protocol_error, unexpected};
 use crate::core::config::artifact::{ArtifactFiles, ArtifactRef, PulledArtifact};
+use crate::core::values::image::ImageRef;
 use crate::os::OsError;
 use crate::os::protocol::{WorkerReply, WorkerRequest};
 
@@ -24,6 +25,29 @@ impl WorkerSession {
                 }
                 WorkerReply::Artifact(digest) => return Ok(Some(PulledArtifact { digest, files })),
                 WorkerReply::Done => return Ok(None),
+                WorkerReply::Failed(error) => return Err(error),
+                other => return Err(unexpected(&other)),
+            }
+        }
+    }
+
+    /// Read files of an image that is no OS image, in a session of its own. A file that the image does not have is left out.
+    pub fn image_files(
+        program: &WorkerProgram,
+        image: &ImageRef,
+        paths: &[&str],
+    ) -> Result<ArtifactFiles, OsError> {
+        let mut session = Self::start(program)?;
+        session.check_greeting()?;
+        let paths = paths.iter().map(|path| (*path).to_owned()).collect();
+        session.send(&WorkerRequest::ImageFiles { image: image.clone(), paths })?;
+        let mut files = ArtifactFiles::default();
+        loop {
+            match session.receive()? {
+                WorkerReply::ArtifactFile(file) => {
+                    files.add(file).map_err(|error| protocol_error(&error.to_string()))?;
+                }
+                WorkerReply::Done => return Ok(files),
                 WorkerReply::Failed(error) => return Err(error),
                 other => return Err(unexpected(&other)),
             }

@@ -6,5 +6,6 @@ mod deployments;
 mod fetches;
 mod images;
 mod interruptions;
+mod release_images;
 mod signatures;
 mod signed_images;

@@ -126,6 +126,12 @@ impl ArtifactFiles {
         self.files.into_values()
     }
 
+    /// Return the contents of a file.
+    #[must_use]
+    pub fn content(&self, path: &str) -> Option<&[u8]> {
+        self.files.get(path).map(|file| file.contents.as_slice())
+    }
+
     /// Return the files at the root, sorted by name.
     pub fn at_root(&self) -> impl Iterator<Item = &ArtifactFile> {
         self.files.values().filter(|file| !file.path.contains('/'))

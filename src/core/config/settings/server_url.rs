@@ -109,6 +109,12 @@ impl ServerUrl {
         Ok(url)
     }
 
+    /// Parse the address of an update graph, whose query says what it is about. It decides which image hosts get.
+    pub fn of_graph(text: &str) -> Result<Self, UrlError> {
+        let url = Self::of_contents(text)?;
+        if url.is_protected { Ok(url) } else { Err(UrlError::Unprotected) }
+    }
+
     /// Return the address of contents to which a `Location` header leads. The way from `https:` to `http:` is refused.
     pub fn redirected_contents(&self, location: &str) -> Result<Self, UrlError> {
         let scheme = if self.is_protected { "https" } else { "http" };

@@ -16,9 +16,9 @@ use tokio::io::AsyncRead;
 use tokio_util::io::SyncIoBridge;
 
 use crate::error_classes::pull_failure;
+use crate::plain_images::unpack::decompressed;
 use crate::signature_policy::SignaturePolicy;
 use crate::stall::{ByteCount, CountingReader, stalled, within_window};
-use crate::unpack::decompressed;
 
 /// Mode bits of a program.
 const EXECUTABLE: u32 = 0o111;

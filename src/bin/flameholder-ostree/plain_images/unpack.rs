@@ -8,17 +8,17 @@ use flameholder::core::config::artifact::LayerPacking;
 use flameholder::core::values::image::ImageRef;
 use flameholder::os::OsError;
 use ostree_ext::container::{OstreeImageReference, SignatureSource};
-use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig};
-use tokio::io::AsyncRead;
+use ostree_ext::containers_image_proxy::{ImageProxy, ImageProxyConfig, OpenedImage};
+use ostree_ext::oci_spec::image::{Descriptor, ImageManifest};
 use tokio_util::io::SyncIoBridge;
 
 use crate::error_classes::pull_failure;
 use crate::stall::{ByteCount, CountingReader, stalled, within_window};
 
 /// Prefix of whiteout entries, which remove a file of an earlier layer (OCI image specification).
-const WHITEOUT: &str = ".wh.";
+pub(crate) const WHITEOUT: &str = ".wh.";
 /// Name of the opaque whiteout, which removes all earlier entries of its directory.
-const OPAQUE: &str = ".wh..wh..opq";
+pub(crate) const OPAQUE: &str = ".wh..wh..opq";
 
 /// Extract the regular files below the image path `within` into `directory`, which must exist and be empty.
 pub(crate) async fn unpack(
@@ -36,6 +36,21 @@ async fn unpack_image(
     within: &Path,
     directory: &Path,
 ) -> anyhow::Result<()> {
+    let (proxy, opened, manifest) = opened_image(image, config).await?;
+    let received = ByteCount::default();
+    for layer in manifest.layers() {
+        let (to, from) = (directory.to_owned(), within.to_owned());
+        read_layer(&proxy, &opened, layer, &received, move |archive| extract(archive, &from, &to)).await?;
+    }
+    proxy.close_image(&opened).await?;
+    Ok(proxy.finalize().await?)
+}
+
+/// Open an image that is no OS image, and fetch its manifest.
+pub(crate) async fn opened_image(
+    image: &ImageRef,
+    config: ImageProxyConfig,
+) -> anyhow::Result<(ImageProxy, OpenedImage, ImageManifest)> {
     let reference = OstreeImageReference::try_from(image.to_string().as_str())?;
     ensure!(
         !matches!(reference.sigverify, SignatureSource::OstreeRemote(_)),
@@ -44,28 +59,34 @@ async fn unpack_image(
     let proxy = within_window(ImageProxy::new_with_config(config)).await??;
     let opened = within_window(proxy.open_image(&reference.imgref.to_string())).await??;
     let (_digest, manifest) = within_window(proxy.fetch_manifest(&opened)).await??;
-    let received = ByteCount::default();
-    for layer in manifest.layers() {
-        let (blob, reading) = within_window(proxy.get_descriptor(&opened, layer)).await??;
-        let blob = CountingReader::new(blob, received.clone());
-        let media_type = layer.media_type().to_string();
-        let Some(packing) = LayerPacking::of(&media_type) else {
-            bail!("layer {} has the unsupported media type {media_type}", layer.digest());
-        };
-        let (to, from) = (directory.to_owned(), within.to_owned());
-        let written = spawn_extraction(blob, packing, from, to);
-        // Concurrently: the proxy finishes when its pipe is read to the end.
-        let both = async { tokio::join!(reading, written) };
-        tokio::select! {
-            (read, written) = both => {
-                written?;
-                read?;
-            }
-            stall = stalled([&received]) => return Err(stall.into()),
+    Ok((proxy, opened, manifest))
+}
+
+/// Fetch a layer, of which the proxy verifies the digest, and have its archive read. `read` reads it to its end.
+pub(crate) async fn read_layer<T: Send + 'static>(
+    proxy: &ImageProxy,
+    opened: &OpenedImage,
+    layer: &Descriptor,
+    received: &ByteCount,
+    read: impl FnOnce(Box<dyn Read>) -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    let (blob, verified) = within_window(proxy.get_descriptor(opened, layer)).await??;
+    let blob = SyncIoBridge::new(CountingReader::new(blob, received.clone()));
+    let media_type = layer.media_type().to_string();
+    let Some(packing) = LayerPacking::of(&media_type) else {
+        bail!("layer {} has the unsupported media type {media_type}", layer.digest());
+    };
+    let reading = tokio::task::spawn_blocking(move || read(decompressed(blob, packing)?));
+    // Concurrently: the proxy finishes when its pipe is read to the end.
+    let both = async { tokio::join!(verified, reading) };
+    tokio::select! {
+        (verified, read) = both => {
+            let read = read.context("unpacking a layer")??;
+            verified?;
+            Ok(read)
         }
+        stall = stalled([received]) => Err(stall.into()),
     }
-    proxy.close_image(&opened).await?;
-    Ok(proxy.finalize().await?)
 }
 
 /// Return the reader of the archive in a layer.
@@ -78,18 +99,6 @@ pub(crate) fn decompressed<'a>(
         LayerPacking::Gzip => Box::new(flate2::read::MultiGzDecoder::new(layer)),
         LayerPacking::Zstd => Box::new(zstd::stream::read::Decoder::new(layer)?),
     })
-}
-
-async fn spawn_extraction(
-    blob: impl AsyncRead + Send + Unpin + 'static,
-    packing: LayerPacking,
-    within: PathBuf,
-    directory: PathBuf,
-) -> anyhow::Result<()> {
-    let blob = SyncIoBridge::new(blob);
-    let extraction =
-        tokio::task::spawn_blocking(move || extract(decompressed(blob, packing)?, &within, &directory));
-    extraction.await.context("unpacking a layer")?
 }
 
 fn extract(layer: impl Read, within: &Path, directory: &Path) -> anyhow::Result<()> {
