@@ -357,8 +357,10 @@ mod tests {
 
     #[test]
     fn worker_with_another_protocol_version_is_refused() {
-        let error = scripted("echo '{\"protocol\": 9, \"new\": true}'; exec cat");
-        assert!(matches!(&error, OsError::Protocol { problem } if problem.contains("version 9")), "{error}");
+        let later = VERSION + 1;
+        let error = scripted(&format!("echo '{{\"protocol\": {later}, \"new\": true}}'; exec cat"));
+        let named = format!("version {later}");
+        assert!(matches!(&error, OsError::Protocol { problem } if problem.contains(&named)), "{error}");
     }
 
     #[test]
