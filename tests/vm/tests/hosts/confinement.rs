@@ -74,7 +74,7 @@ fn ensure_fetched_contents_are_confined(host: &mut Host) -> Result<()> {
     let config = json!({"ignition": {"version": "3.4.0"}, "storage": {"files": files}});
     order(host, &config.to_string())?;
     let kept = until("the daemon to keep what it fetched", FETCH_TIMEOUT, || {
-        let listed = host.run("ls --scontext /var/lib/flameholder/fetched/*")?;
+        let listed = host.run("stat --format=%C /var/lib/flameholder/fetched/*")?;
         Ok((listed.code == 0).then_some(listed.stdout))
     })?;
     // What it does next is the subject of other scenarios.
