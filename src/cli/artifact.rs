@@ -23,11 +23,15 @@ pub(crate) fn pull(artifact: &ArtifactRef) -> Result<PulledArtifact, CliError> {
 
 /// Pull the artifact; `None` if it has the digest `known`.
 fn pull_unless(artifact: &ArtifactRef, known: Option<&str>) -> Result<Option<PulledArtifact>, CliError> {
+    Ok(WorkerSession::pull_artifact(&worker()?, artifact, known)?)
+}
+
+/// Return the image worker with the settings of this host about images that are no operating system.
+pub(crate) fn worker() -> Result<WorkerProgram, CliError> {
     let settings = settings::settings(&Root::open(Path::new("/"))?)?;
-    let worker = WorkerProgram::locate()?
+    Ok(WorkerProgram::locate()?
         .with_default(FETCH_TIMEOUT, settings.limits.fetch_timeout())
-        .with_signature_demand(settings.image.signature.unwrap_or_default());
-    Ok(WorkerSession::pull_artifact(&worker, artifact, known)?)
+        .with_signature_demand(settings.image.signature.unwrap_or_default()))
 }
 
 /// Client of the daemon's source.

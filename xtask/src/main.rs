@@ -15,6 +15,7 @@ mod fuzz;
 mod ignition;
 mod install;
 mod invocation;
+mod manual;
 mod package;
 mod packages;
 mod part_number;
@@ -181,7 +182,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
             ignition::print(&tree, &source, extension.as_deref()).map(|()| ExitCode::SUCCESS)
         }
         ProjectCommand::Man => {
-            invocation::run(&mut tree.cargo(&["run", "--quiet", "--package", "manual"]))?;
+            invocation::run(&mut manual::program(&tree)?)?;
             Ok(ExitCode::SUCCESS)
         }
         ProjectCommand::Release(args) => release::run(&tree, consent, &args),

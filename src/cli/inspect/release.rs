@@ -1,14 +1,13 @@
 //! Images of a release: from its release image, or from the release that follows in an update graph.
 
 use std::path::Path;
-use std::time::Duration;
 
 use clap::Args;
 
-use crate::cli::CliError;
 use crate::cli::input::load_document;
 use crate::cli::output::terminal::note;
 use crate::cli::server_access::block_on;
+use crate::cli::{CliError, artifact};
 use crate::core::config::render::ReleaseImages;
 use crate::core::config::render::release_payload::{
     IMAGE_REFERENCES, METADATA, ReleasePayload, ReleasePayloadError,
@@ -19,13 +18,8 @@ use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::image::ImageRef;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
-use crate::host::Root;
 use crate::https::{DocumentRequest, fetch_graph};
-use crate::os::worker::{FETCH_TIMEOUT, WorkerProgram, WorkerSession};
-use crate::transaction::state::settings;
-
-/// Longest time until a graph is there.
-const GRAPH_TIME: Duration = DocumentRequest::LIMIT;
+use crate::os::worker::WorkerSession;
 
 /// Release whose images the rendered config gets.
 #[derive(Debug, Args)]
@@ -84,7 +78,7 @@ pub(super) fn load_graph(place: &str) -> Result<UpdateGraph, CliError> {
     let bytes = if is_url(place) {
         let url = ServerUrl::of_graph(place)
             .map_err(|error| CliError::Usage(format!("{}: {error}", shown(place))))?;
-        block_on(fetch_graph(&url, limits::DOCUMENT_BYTES, GRAPH_TIME), || shown(place))??
+        block_on(fetch_graph(&url, limits::DOCUMENT_BYTES, DocumentRequest::LIMIT), || shown(place))??
     } else {
         load_document(Path::new(place))?
     };
@@ -101,11 +95,7 @@ fn shown(place: &str) -> String {
 
 /// Read the images that a release image names, through the image worker.
 fn release_images(image: &ImageRef) -> Result<ReleaseImages, CliError> {
-    let settings = settings::settings(&Root::open(Path::new("/"))?)?;
-    let worker = WorkerProgram::locate()?
-        .with_default(FETCH_TIMEOUT, settings.limits.fetch_timeout())
-        .with_signature_demand(settings.image.signature.unwrap_or_default());
-    let files = WorkerSession::image_files(&worker, image, &[METADATA, IMAGE_REFERENCES])?;
+    let files = WorkerSession::image_files(&artifact::worker()?, image, &[METADATA, IMAGE_REFERENCES])?;
     let content = |path: &'static str| files.content(path).ok_or(ReleasePayloadError::Missing(path));
     let payload = content(METADATA)
         .and_then(|metadata| ReleasePayload::parse(metadata, content(IMAGE_REFERENCES)?))

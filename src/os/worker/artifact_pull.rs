@@ -17,17 +17,10 @@ impl WorkerSession {
         session.check_greeting()?;
         let (image, known) = (artifact.image().clone(), known.map(str::to_owned));
         session.send(&WorkerRequest::PullArtifact { image, known })?;
-        let mut files = ArtifactFiles::default();
-        loop {
-            match session.receive()? {
-                WorkerReply::ArtifactFile(file) => {
-                    files.add(file).map_err(|error| protocol_error(&error.to_string()))?;
-                }
-                WorkerReply::Artifact(digest) => return Ok(Some(PulledArtifact { digest, files })),
-                WorkerReply::Done => return Ok(None),
-                WorkerReply::Failed(error) => return Err(error),
-                other => return Err(unexpected(&other)),
-            }
+        match session.receive_files()? {
+            (files, WorkerReply::Artifact(digest)) => Ok(Some(PulledArtifact { digest, files })),
+            (_, WorkerReply::Done) => Ok(None),
+            (_, other) => Err(unexpected(&other)),
         }
     }
 
@@ -41,15 +34,22 @@ impl WorkerSession {
         session.check_greeting()?;
         let paths = paths.iter().map(|path| (*path).to_owned()).collect();
         session.send(&WorkerRequest::ImageFiles { image: image.clone(), paths })?;
+        match session.receive_files()? {
+            (files, WorkerReply::Done) => Ok(files),
+            (_, other) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Receive files, and the reply that ends them.
+    fn receive_files(&mut self) -> Result<(ArtifactFiles, WorkerReply), OsError> {
         let mut files = ArtifactFiles::default();
         loop {
-            match session.receive()? {
+            match self.receive()? {
                 WorkerReply::ArtifactFile(file) => {
                     files.add(file).map_err(|error| protocol_error(&error.to_string()))?;
                 }
-                WorkerReply::Done => return Ok(files),
                 WorkerReply::Failed(error) => return Err(error),
-                other => return Err(unexpected(&other)),
+                end => return Ok((files, end)),
             }
         }
     }

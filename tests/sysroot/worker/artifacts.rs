@@ -1,41 +1,17 @@
 //! Artifacts of configs from a registry, which may be hostile.
 
-use std::io::Write as _;
-
 use flameholder::core::config::artifact::{ArtifactRef, PulledArtifact};
 use flameholder::os::worker::{IMAGE_SIGNATURE, WorkerProgram, WorkerSession};
 use flameholder::os::{OsError, PullFailure};
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use osimage::{ArtifactLayout, ImageRegistry, RegistryAnswers, Scratch, TAR};
+use osimage::{ImageRegistry, RegistryAnswers, TAR};
 use serde_json::{Value, json};
 use testbed::worker::program;
 
-/// Layout of an artifact, and the home of a worker that may read it from a registry without TLS.
-struct Shelf {
-    scratch: Scratch,
-    layout: ArtifactLayout,
-}
+use super::artifact_shelf::{ArtifactShelf, archive, gzip};
 
-impl Shelf {
-    fn new() -> Self {
-        let scratch = Scratch::new().unwrap();
-        let layout = ArtifactLayout::create(&scratch.path().join("layout")).unwrap();
-        Self { scratch, layout }
-    }
-
-    fn serve(&self) -> ImageRegistry {
-        self.serve_as(RegistryAnswers::Layout(self.layout.path().to_owned()))
-    }
-
-    fn serve_as(&self, answers: RegistryAnswers) -> ImageRegistry {
-        let registry = ImageRegistry::start(answers).unwrap();
-        registry.write_home(&self.scratch.path().join("home")).unwrap();
-        registry
-    }
-
+impl ArtifactShelf {
     fn worker(&self) -> WorkerProgram {
-        program().with_env("HOME", self.scratch.path().join("home"))
+        program().with_env("HOME", self.home())
     }
 
     fn pull(&self, artifact: &ArtifactRef) -> Result<PulledArtifact, OsError> {
@@ -74,33 +50,10 @@ fn failure(error: OsError) -> (PullFailure, String) {
     (reason, source.to_string())
 }
 
-fn archive(entries: &[(&str, tar::EntryType, &str)]) -> Vec<u8> {
-    let mut archive = tar::Builder::new(Vec::new());
-    for (path, kind, text) in entries {
-        let mut header = tar::Header::new_ustar();
-        header.set_entry_type(*kind);
-        header.set_mode(0o755);
-        if kind.is_symlink() {
-            header.set_size(0);
-            archive.append_link(&mut header, path, text).unwrap();
-        } else {
-            header.set_size(text.len() as u64);
-            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
-        }
-    }
-    archive.into_inner().unwrap()
-}
-
-fn gzip(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-    encoder.write_all(bytes).unwrap();
-    encoder.finish().unwrap()
-}
-
 #[test]
 fn files_of_both_forms_arrive_with_the_digest_of_the_manifest() {
     use tar::EntryType::{Directory, Regular};
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let pushed = shelf.layout.push_files(&[("20-b.bu", "b"), ("files/motd", "hello")]).unwrap();
     let registry = shelf.serve();
     let pulled = shelf.pull(&at(&registry, ":stable")).unwrap();
@@ -124,7 +77,7 @@ fn files_of_both_forms_arrive_with_the_digest_of_the_manifest() {
 
 #[test]
 fn known_digest_costs_the_manifest_alone() {
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let pushed = shelf.layout.push_files(&[("a.bu", "a")]).unwrap();
     let registry = shelf.serve();
     let pull =
@@ -138,7 +91,7 @@ fn known_digest_costs_the_manifest_alone() {
 
 #[test]
 fn tag_that_moves_during_the_pull_gives_the_artifact_of_its_first_answer() {
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let later = shelf.layout.push_files(&[("a.bu", "later"), ("b.bu", "later")]).unwrap();
     let first = shelf.layout.push_files(&[("a.bu", "first"), ("c.bu", "first")]).unwrap();
     let registry = shelf.serve_as(RegistryAnswers::Moving(shelf.layout.path().to_owned(), later));
@@ -149,7 +102,7 @@ fn tag_that_moves_during_the_pull_gives_the_artifact_of_its_first_answer() {
 
 #[test]
 fn manifest_of_the_host_is_chosen_from_a_list() {
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let other = shelf.layout.push_files(&[("a.bu", "of another architecture")]).unwrap();
     let own = shelf.layout.push_files(&[("a.bu", "own")]).unwrap();
     let architecture = if cfg!(target_arch = "aarch64") { "arm64" } else { "amd64" };
@@ -164,7 +117,7 @@ fn manifest_of_the_host_is_chosen_from_a_list() {
 #[test]
 fn hostile_layer_is_refused_by_its_fault() {
     use tar::EntryType::{Regular, Symlink};
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let layer = |media_type: &str, bytes: &[u8]| shelf.layout.layer(media_type, bytes).unwrap();
     let titled = |title: &str| {
         let mut layer = layer(TAR, title.as_bytes());
@@ -195,7 +148,7 @@ fn hostile_layer_is_refused_by_its_fault() {
 
 #[test]
 fn content_that_does_not_match_its_digest_is_refused() {
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let pushed = shelf.layout.push_files(&[("a.bu", "contents")]).unwrap();
     let layer = shelf.layout.layer(TAR, b"contents").unwrap();
     for forged in ["CONTENTS", "contents and more", "short", ""] {
@@ -219,7 +172,7 @@ fn content_that_does_not_match_its_digest_is_refused() {
 
 #[test]
 fn absent_tag_registry_and_credentials_are_told_apart() {
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     let registry = shelf.serve();
     let artifact = at(&registry, ":stable");
     assert_eq!(failure(shelf.pull(&artifact).unwrap_err()).0, PullFailure::NotFound);
@@ -234,7 +187,7 @@ fn absent_tag_registry_and_credentials_are_told_apart() {
 
 #[test]
 fn required_signature_keeps_an_artifact_away_for_which_no_rule_demands_one() {
-    let shelf = Shelf::new();
+    let shelf = ArtifactShelf::new();
     shelf.layout.push_files(&[("a.bu", "a")]).unwrap();
     let registry = shelf.serve();
     let worker = shelf.worker().with_env(IMAGE_SIGNATURE, "required");

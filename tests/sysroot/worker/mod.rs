@@ -1,5 +1,6 @@
 //! Drives the real worker through its client, on sysroots that `osimage` makes. Needs root and skopeo.
 
+mod artifact_shelf;
 mod artifacts;
 mod boot_entries;
 mod deployments;

@@ -1,52 +1,48 @@
 //! Release images of `OpenShift`, and update graphs, from which `render` takes the images of a config.
 
-use std::path::Path;
 use std::process::{Command, Output};
 
-use flate2::Compression;
-use flate2::write::GzEncoder;
-use osimage::{ArtifactLayout, ImageRegistry, RegistryAnswers, Scratch, TAR};
+use osimage::{ImageRegistry, TAR};
 use serde_json::{Value, json};
 use testbed::executables::flameholder;
+
+use super::artifact_shelf::{ArtifactShelf, archive, gzip};
 
 const DIGEST: &str = "sha256:ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
 
 /// Registry with a release image, and a config to render.
 struct ReleaseDesk {
-    scratch: Scratch,
-    layout: ArtifactLayout,
+    shelf: ArtifactShelf,
     registry: ImageRegistry,
 }
 
 impl ReleaseDesk {
     fn new() -> Self {
-        let scratch = Scratch::new().unwrap();
-        let layout = ArtifactLayout::create(&scratch.path().join("layout")).unwrap();
-        let registry = ImageRegistry::start(RegistryAnswers::Layout(layout.path().to_owned())).unwrap();
-        registry.write_home(&scratch.path().join("home")).unwrap();
-        std::fs::write(scratch.path().join("a.ign"), r#"{"ignition": {"version": "3.4.0"}}"#).unwrap();
-        Self { scratch, layout, registry }
+        let shelf = ArtifactShelf::new();
+        let registry = shelf.serve();
+        std::fs::write(shelf.scratch.path().join("a.ign"), r#"{"ignition": {"version": "3.4.0"}}"#).unwrap();
+        Self { shelf, registry }
     }
 
     /// Push a release whose last layer has nothing of it, as release images of clusters may.
     fn push(&self, manifests: &[(&str, &str)]) -> String {
         let base = [("etc/passwd", "root"), ("release-manifests/release-metadata", "of the base")];
         let layers = [&base[..], manifests, &[("etc/motd", "hello")]].map(|files| {
-            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
-            std::io::Write::write_all(&mut encoder, &archive(files)).unwrap();
-            self.layout.layer(&format!("{TAR}+gzip"), &encoder.finish().unwrap()).unwrap()
+            let files: Vec<_> =
+                files.iter().map(|(path, text)| (*path, tar::EntryType::Regular, *text)).collect();
+            self.shelf.layout.layer(&format!("{TAR}+gzip"), &gzip(&archive(&files))).unwrap()
         });
-        self.layout.push(&layers).unwrap();
+        self.shelf.layout.push(&layers).unwrap();
         format!("{}/os:stable", self.registry.address())
     }
 
     fn render(&self, arguments: &[&str]) -> Output {
-        let config = self.scratch.path().join("a.ign");
+        let config = self.shelf.scratch.path().join("a.ign");
         Command::new(flameholder())
             .arg("render")
             .arg(config)
             .args(arguments)
-            .env("HOME", self.scratch.path().join("home"))
+            .env("HOME", self.shelf.home())
             .output()
             .unwrap()
     }
@@ -68,21 +64,10 @@ impl ReleaseDesk {
     }
 
     fn graph(&self, graph: &Value) -> String {
-        let path = self.scratch.path().join("graph.json");
+        let path = self.shelf.scratch.path().join("graph.json");
         std::fs::write(&path, graph.to_string()).unwrap();
         path.display().to_string()
     }
-}
-
-fn archive(files: &[(&str, &str)]) -> Vec<u8> {
-    let mut archive = tar::Builder::new(Vec::new());
-    for (path, text) in files {
-        let mut header = tar::Header::new_ustar();
-        header.set_mode(0o644);
-        header.set_size(text.len() as u64);
-        archive.append_data(&mut header, Path::new(path), text.as_bytes()).unwrap();
-    }
-    archive.into_inner().unwrap()
 }
 
 /// Return the documents of a release, and the images of its operating system and of the extensions.

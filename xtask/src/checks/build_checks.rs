@@ -6,7 +6,7 @@ use anyhow::Result;
 
 use super::{CheckOutcome, CheckRun, executable};
 use crate::testing::SCOPE;
-use crate::{book, demo, invocation, package};
+use crate::{book, demo, invocation, manual, package};
 
 fn run_one(command: &mut Command) -> Result<CheckOutcome> {
     invocation::run(command).map(|()| CheckOutcome::PASSED)
@@ -36,11 +36,8 @@ pub fn documentation(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 }
 
 /// Compare the manual pages and shell completions with the command line.
-///
-/// With the selection of dependencies that the tests have: `cargo run` would compile the agent once more for its own.
 pub fn manual(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
-    invocation::run(run.tree.cargo(&["build", "--quiet", "--bin", "manual"]).args(SCOPE))?;
-    run_one(Command::new(run.tree.target().join("debug/manual")).arg("--check"))
+    run_one(manual::program(run.tree)?.arg("--check"))
 }
 
 /// Build the release executables.

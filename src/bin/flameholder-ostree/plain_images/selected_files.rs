@@ -53,10 +53,8 @@ async fn read_from_layers(
 #[derive(Default)]
 struct LayerFiles {
     files: Vec<ArtifactFile>,
-    /// Paths that no earlier layer decides any more: those found, and those removed here.
-    decided: BTreeSet<String>,
-    /// Directories of which nothing of an earlier layer is left.
-    emptied: BTreeSet<String>,
+    /// Paths at and below which nothing of an earlier layer is left: of files that are here, and of what is removed here.
+    hidden: BTreeSet<String>,
 }
 
 impl LayerFiles {
@@ -72,13 +70,11 @@ impl LayerFiles {
             };
             let (parent, name) = path.rsplit_once('/').unwrap_or(("", &path));
             if name == OPAQUE {
-                found.emptied.insert(parent.to_owned());
+                found.hidden.insert(parent.to_owned());
             } else if let Some(gone) = name.strip_prefix(WHITEOUT) {
-                let gone = Path::new(parent).join(gone).display().to_string();
-                found.emptied.insert(gone.clone());
-                found.decided.insert(gone);
+                found.hidden.insert(Path::new(parent).join(gone).display().to_string());
             } else if wanted.contains(&path) {
-                found.decided.insert(path.clone());
+                found.hidden.insert(path.clone());
                 if entry.header().entry_type().is_file() {
                     let most = limits::DOCUMENT_BYTES as u64;
                     ensure!(entry.size() <= most, "{path} in the image has more than {most} bytes");
@@ -97,35 +93,27 @@ impl LayerFiles {
 
     /// Return true if no earlier layer says anything about the path.
     fn hides(&self, path: &str) -> bool {
-        let is_below = |directory: &String| Path::new(path).starts_with(directory);
-        self.decided.contains(path) || self.emptied.iter().any(is_below)
+        self.hidden.iter().any(|hidden| Path::new(path).starts_with(hidden))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain_images::layer;
 
     const WANTED: &str = "release-manifests/release-metadata";
 
     fn found(entries: &[(&str, &str)]) -> LayerFiles {
-        let mut archive = tar::Builder::new(Vec::new());
-        for (path, text) in entries {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(text.len() as u64);
-            header.set_mode(0o644);
-            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
-        }
-        let bytes = archive.into_inner().unwrap();
-        LayerFiles::read(bytes.as_slice(), &BTreeSet::from([WANTED.to_owned()])).unwrap()
+        LayerFiles::read(layer(entries).as_slice(), &BTreeSet::from([WANTED.to_owned()])).unwrap()
     }
 
     #[test]
     fn last_entry_of_a_path_is_its_file() {
-        let layer =
+        let read =
             found(&[("etc/passwd", "no"), (WANTED, "one"), ("./release-manifests/release-metadata", "two")]);
-        assert!(layer.hides(WANTED));
-        let files: Vec<_> = layer.files.iter().map(|file| file.contents.as_slice()).collect();
+        assert!(read.hides(WANTED));
+        let files: Vec<_> = read.files.iter().map(|file| file.contents.as_slice()).collect();
         assert_eq!(files, [b"two"]);
     }
 
@@ -138,9 +126,9 @@ mod tests {
             (vec![("release-manifests/.wh.image-references", "")], false),
             (vec![(".wh.release", "")], false),
         ] {
-            let layer = found(&entries);
-            assert!(layer.files.is_empty());
-            assert_eq!(layer.hides(WANTED), is_hidden, "{entries:?}");
+            let read = found(&entries);
+            assert!(read.files.is_empty());
+            assert_eq!(read.hides(WANTED), is_hidden, "{entries:?}");
         }
     }
 }

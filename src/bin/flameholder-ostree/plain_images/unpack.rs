@@ -163,19 +163,9 @@ fn empty(directory: &Path) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plain_images::layer;
 
     const WITHIN: &str = "/usr/share/rpm-ostree/extensions";
-
-    fn layer(entries: &[(&str, &str)]) -> Vec<u8> {
-        let mut archive = tar::Builder::new(Vec::new());
-        for (path, text) in entries {
-            let mut header = tar::Header::new_gnu();
-            header.set_size(text.len() as u64);
-            header.set_mode(0o644);
-            archive.append_data(&mut header, path, text.as_bytes()).unwrap();
-        }
-        archive.into_inner().unwrap()
-    }
 
     #[test]
     fn later_layers_replace_and_remove_files() {

@@ -51,8 +51,7 @@ pub enum UpdateStep<'a> {
 
 impl UpdateGraph {
     /// Return the release of a version.
-    #[must_use]
-    pub fn release(&self, version: &str) -> Option<&GraphRelease> {
+    fn release(&self, version: &str) -> Option<&GraphRelease> {
         self.releases.iter().find(|release| release.version == version)
     }
 
