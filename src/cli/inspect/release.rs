@@ -48,9 +48,15 @@ impl ReleaseImageArgs {
         let next = next_release(&graph, version).map_err(refused)?;
         let barrier = next.barrier.as_ref().map(|reason| format!(", a barrier: {}", harmless_line(reason)));
         note(&format!("{} follows {version}{}", harmless_line(&next.version), barrier.unwrap_or_default()));
+        let parsed = |image: &str| {
+            let image = image.parse::<ImageRef>();
+            image.map_err(|error| refused(format!("the release {}: {error}", next.version)))
+        };
         match &next.payload {
-            ReleaseImage::Os(image) => Ok(Some(ReleaseImages { os: Some(image.clone()), extensions: None })),
-            ReleaseImage::Release(image) => release_images(&image.parse()?).map(Some),
+            ReleaseImage::Os(image) => {
+                parsed(image).map(|_| Some(ReleaseImages { os: Some(image.clone()), extensions: None }))
+            }
+            ReleaseImage::Release(image) => release_images(&parsed(image)?).map(Some),
             ReleaseImage::Commit => Err(refused(format!(
                 "it names {} by a commit, and not by an image; ask the server for images (Fedora CoreOS: `oci=true` in the query)",
                 next.version

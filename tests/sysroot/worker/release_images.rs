@@ -134,14 +134,19 @@ fn graph_picks_the_image_that_follows_or_says_why_none_does() {
         node("43.1.3.0", "oci", json!({})),
         node("44.1.3.0", "checksum", json!({})),
         node("41.1.3.0", "oci", dead_end),
+        node("39.1.3.0", "oci", json!({})),
+        json!({"version": "39.2.3.0", "payload": "no image", "metadata": {"org.fedoraproject.coreos.scheme": "oci"}}),
+        json!({"version": "39.3.3.0", "payload": "no image"}),
     ];
-    let graph = desk.graph(&json!({"nodes": nodes, "edges": [[0, 1], [1, 2]]}));
+    let graph = desk.graph(&json!({"nodes": nodes, "edges": [[0, 1], [1, 2], [4, 5], [5, 6]]}));
     let picked = |version: &str| ["--from-graph", &graph, "--os-version", version].map(str::to_owned);
     let arguments = picked("42.1.3.0");
     let (os, extensions, _) = desk.rendered(&arguments.each_ref().map(String::as_str));
     assert_eq!((os.as_str(), extensions.as_str()), ("quay.io/fedora/fedora-coreos:43.1.3.0", ""));
     for (version, words) in [
         ("43.1.3.0", "names 44.1.3.0 by a commit"),
+        ("39.1.3.0", "the release 39.2.3.0: image reference"),
+        ("39.2.3.0", "the release 39.3.3.0: image reference"),
         ("44.1.3.0", "no release follows 44.1.3.0"),
         ("41.1.3.0", "41.1.3.0 is a dead end: no way on"),
         ("40.1.3.0", "does not have the version 40.1.3.0"),
