@@ -24,7 +24,7 @@ pub use busy_server::BusyServer;
 pub use controller_config::ControllerTrust;
 pub use drain::{DrainClient, EvictionAnswer};
 pub use error::ClusterError;
-pub use fleet::{FleetChange, FleetClient, ObjectChange, ReadNode, WatchedFleet};
+pub use fleet::{FleetChange, FleetClient, ReadNode, WatchedFleet};
 pub use identity::ClusterIdentity;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};

@@ -1,6 +1,7 @@
-//! Watch of a single object, or of all objects of a kind: one list request, then a watch for changes. The server ends a
+//! Watch of a single object, or of all objects of a kind: a list, by pieces, then a watch for changes. The server ends a
 //! watch every few minutes; the next one continues from the last resource version, and only if that expired (status 410)
-//! the objects are listed again.
+//! the objects are listed again. What is kept of an object is made as it comes, so that memory does not grow with the
+//! objects of a large cluster.
 //!
 //! The client library's own watcher gives all its watches one duration, of at most 295 seconds, and its delays after
 //! errors know nothing of `Retry-After`.
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use futures::stream::{BoxStream, unfold};
 use futures::{Stream, StreamExt as _};
-use kube::api::{Api, ListParams, WatchEvent, WatchParams};
+use kube::api::{Api, ListParams, ObjectList, WatchEvent, WatchParams};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
@@ -29,6 +30,9 @@ const LONGEST: u32 = 600;
 const GRACE: Duration = Duration::from_secs(15);
 /// A watch that ends within this time counts as failed, so that the caller backs off.
 const BRIEF: Duration = Duration::from_secs(1);
+
+/// Objects in one answer of a list.
+const PIECE: u32 = 500;
 
 type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
@@ -58,9 +62,11 @@ impl WatchSelection {
     }
 }
 
-struct Watch<K> {
+struct Watch<K, F> {
     api: Api<K>,
     selection: WatchSelection,
+    /// Makes of an object what is kept of it.
+    keep: F,
     version: Option<String>,
     open: Option<OpenWatch<K>>,
 }
@@ -85,14 +91,26 @@ fn duration(chance: u32) -> u32 {
     SHORTEST + (LONGEST - SHORTEST) * chance.min(1000) / 1000
 }
 
-/// Change of watched objects.
-pub(super) enum WatchedChange<K> {
+/// Change of watched objects, each by its name and what is kept of it.
+#[derive(Debug)]
+pub enum WatchedChange<T> {
     /// All objects, in place of those known before.
-    Listed(Vec<K>),
+    Listed(Vec<(String, T)>),
     /// An object was created or changed.
-    Changed(K),
-    /// An object was deleted.
-    Deleted(K),
+    Changed(String, T),
+    /// An object was deleted, or nothing of it is to be kept any more.
+    Deleted(String),
+}
+
+impl<T> WatchedChange<T> {
+    /// Apply the change to the objects that are known.
+    pub(super) fn apply(self, known: &mut BTreeMap<String, T>) {
+        match self {
+            Self::Listed(objects) => *known = objects.into_iter().collect(),
+            Self::Changed(name, object) => drop(known.insert(name, object)),
+            Self::Deleted(name) => drop(known.remove(&name)),
+        }
+    }
 }
 
 /// Watch the object of this name: yields it at each change, and `None` while it does not exist. The stream
@@ -104,10 +122,10 @@ pub(super) fn watch<K>(
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
 {
-    watch_changes(api, WatchSelection::Named(name.to_owned())).map(|change| {
+    watch_changes(api, WatchSelection::Named(name.to_owned()), Some).map(|change| {
         Ok(match change? {
-            WatchedChange::Listed(objects) => objects.into_iter().next(),
-            WatchedChange::Changed(object) => Some(object),
+            WatchedChange::Listed(objects) => objects.into_iter().next().map(|(_, object)| object),
+            WatchedChange::Changed(_, object) => Some(object),
             WatchedChange::Deleted(_) => None,
         })
     })
@@ -124,35 +142,60 @@ where
     T: Clone + Send + 'static,
 {
     let mut known = BTreeMap::new();
-    watch_changes(api, WatchSelection::All).map(move |change| {
-        match change? {
-            WatchedChange::Listed(objects) => {
-                known = objects.into_iter().map(|object| (object.name_any(), keep(object))).collect();
-            }
-            WatchedChange::Changed(object) => drop(known.insert(object.name_any(), keep(object))),
-            WatchedChange::Deleted(object) => drop(known.remove(&object.name_any())),
-        }
+    watch_changes(api, WatchSelection::All, move |object| Some(keep(object))).map(move |change| {
+        change?.apply(&mut known);
         Ok(known.values().cloned().collect())
     })
 }
 
-/// Watch the selected objects. The stream goes on after an error.
-pub(super) fn watch_changes<K>(
+/// Watch the selected objects, and keep of each what `keep` makes of it; `None` counts as deleted. The stream goes on
+/// after an error.
+pub(super) fn watch_changes<K, T, F>(
     api: Api<K>,
     selection: WatchSelection,
-) -> impl Stream<Item = Result<WatchedChange<K>, ClusterError>> + Send + use<K>
+    keep: F,
+) -> impl Stream<Item = Result<WatchedChange<T>, ClusterError>> + Send + use<K, T, F>
 where
     K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+    T: Send + 'static,
+    F: Fn(K) -> Option<T> + Send + Sync + 'static,
 {
-    let watch = Watch { api, selection, version: None, open: None };
+    let watch = Watch { api, selection, keep, version: None, open: None };
     unfold(watch, |mut watch| async {
         let seen = watch.next().await;
         Some((seen, watch))
     })
 }
 
-impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
-    async fn next(&mut self) -> Result<WatchedChange<K>, ClusterError> {
+/// Read all objects of a list by pieces, and what `keep` makes of each, with the resource version of the list.
+pub(super) async fn list_by_pieces<K: Clone, T, P>(
+    selected: ListParams,
+    list: impl Fn(ListParams) -> P,
+    keep: impl Fn(K) -> Option<T>,
+) -> Result<(Vec<T>, Option<String>), ClusterError>
+where
+    P: Future<Output = Result<ObjectList<K>, kube::Error>>,
+{
+    let mut parameters = selected.limit(PIECE);
+    let mut kept = Vec::new();
+    loop {
+        let piece = with_timeout(list(parameters.clone())).await?;
+        kept.extend(piece.items.into_iter().filter_map(&keep));
+        match piece.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => parameters.continue_token = Some(token),
+            None => return Ok((kept, piece.metadata.resource_version)),
+        }
+    }
+}
+
+impl<K, F> Watch<K, F>
+where
+    K: Resource + Clone + DeserializeOwned + Debug + Send + 'static,
+{
+    async fn next<T>(&mut self) -> Result<WatchedChange<T>, ClusterError>
+    where
+        F: Fn(K) -> Option<T>,
+    {
         loop {
             let Some(version) = self.version.clone() else { return self.list().await };
             if self.open.is_none() {
@@ -172,11 +215,15 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
                     self.version = object.resource_version();
-                    return Ok(WatchedChange::Changed(object));
+                    let name = object.name_any();
+                    return Ok(match (self.keep)(object) {
+                        Some(kept) => WatchedChange::Changed(name, kept),
+                        None => WatchedChange::Deleted(name),
+                    });
                 }
                 Some(Ok(WatchEvent::Deleted(object))) => {
                     self.version = object.resource_version();
-                    return Ok(WatchedChange::Deleted(object));
+                    return Ok(WatchedChange::Deleted(object.name_any()));
                 }
                 Some(Ok(WatchEvent::Bookmark(mark))) => self.version = Some(mark.metadata.resource_version),
                 Some(Ok(WatchEvent::Error(status))) => self.fail(kube::Error::Api(status).into())?,
@@ -212,18 +259,26 @@ impl<K: Clone + DeserializeOwned + Debug + Resource + Send + 'static> Watch<K> {
         Ok(())
     }
 
-    async fn list(&mut self) -> Result<WatchedChange<K>, ClusterError> {
-        let parameters = ListParams {
+    async fn list<T>(&mut self) -> Result<WatchedChange<T>, ClusterError>
+    where
+        F: Fn(K) -> Option<T>,
+    {
+        let selected = ListParams {
             field_selector: self.selection.fields(),
             label_selector: self.selection.labels(),
             ..ListParams::default()
         };
-        let list = with_timeout(self.api.list(&parameters)).await?;
-        self.version = list.metadata.resource_version;
-        if self.version.is_none() {
-            return Err(ClusterError::ServerError("a list has no resource version".to_owned()));
-        }
-        Ok(WatchedChange::Listed(list.items))
+        let keep = |object: K| {
+            let name = object.name_any();
+            (self.keep)(object).map(|kept| (name, kept))
+        };
+        let api = &self.api;
+        let list = |piece: ListParams| async move { api.list(&piece).await };
+        let (objects, version) = list_by_pieces(selected, list, keep).await?;
+        // All pieces are of one moment: the changes after it follow.
+        let no_version = || ClusterError::ServerError("a list has no resource version".to_owned());
+        self.version = Some(version.ok_or_else(no_version)?);
+        Ok(WatchedChange::Listed(objects))
     }
 }
 

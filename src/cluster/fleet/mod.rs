@@ -6,23 +6,19 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::api::{
-    Api, DeleteParams, DynamicObject, ListParams, ObjectList, PartialObjectMeta, Patch, PatchParams,
-};
+use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PartialObjectMeta, Patch, PatchParams};
 use serde_json::{Value, json};
-pub use watch::{FleetChange, ObjectChange, WatchedFleet};
+pub use watch::{FleetChange, WatchedFleet};
 
 use crate::cluster::leases::GROUP_LABEL;
 use crate::cluster::node::is_ready;
+use crate::cluster::watch::list_by_pieces;
 use crate::cluster::{ClusterError, ClusterIdentity, GROUP, NodePool, objects, pools_of, with_timeout};
 use crate::core::daemon::node::annotations::{CURRENT_CONFIG, DESIRED_CONFIG, REASON, RETRY, STATE};
 use crate::core::daemon::node::node_report::{NodeReport, REPORT};
 use crate::core::fleet::{
     FleetCondition, FleetEvent, FleetNode, FleetPool, FleetSlot, McoState, NodePoolName, StoredConfig,
 };
-
-/// Objects in one answer of a list: a piece of a large fleet at a time stays in memory.
-const PIECE: u32 = 500;
 
 /// Client for the fleet.
 #[derive(Debug, Clone)]
@@ -38,10 +34,6 @@ pub struct ReadNode {
 }
 
 impl ReadNode {
-    pub(super) fn name(&self) -> &str {
-        &self.node.name
-    }
-
     /// Return the Node with its pool, by the rules of the machine-config-operator.
     #[must_use]
     pub fn in_pools(self, pools: &[NodePool]) -> FleetNode {
@@ -65,7 +57,8 @@ impl FleetClient {
         selected: ListParams,
         keep: impl Fn(DynamicObject) -> T,
     ) -> Result<Vec<T>, ClusterError> {
-        in_pieces(selected, async |piece: &ListParams| api.list(piece).await, keep).await
+        let list = |piece: ListParams| async move { api.list(&piece).await };
+        Ok(list_by_pieces(selected, list, |object| Some(keep(object))).await?.0)
     }
 
     /// Read all Nodes, in the order of their names.
@@ -123,13 +116,13 @@ impl FleetClient {
 
     /// List the MachineConfigs, by their metadata.
     pub async fn configs(&self) -> Result<Vec<StoredConfig>, ClusterError> {
-        let api = self.api(GROUP, "MachineConfig")?;
-        let stored = |object: PartialObjectMeta<DynamicObject>| StoredConfig {
-            name: object.name_any(),
-            is_owned: !object.owner_references().is_empty(),
+        let api = &self.api(GROUP, "MachineConfig")?;
+        let stored = |object: PartialObjectMeta<DynamicObject>| {
+            let is_owned = !object.owner_references().is_empty();
+            Some(StoredConfig { name: object.name_any(), is_owned })
         };
-        in_pieces(ListParams::default(), async |piece: &ListParams| api.list_metadata(piece).await, stored)
-            .await
+        let list = |piece: ListParams| async move { api.list_metadata(&piece).await };
+        Ok(list_by_pieces(ListParams::default(), list, stored).await?.0)
     }
 
     /// Remove a MachineConfig.
@@ -143,24 +136,6 @@ impl FleetClient {
         let patch = Patch::Merge(json!({"metadata": {"annotations": {RETRY: request}}}));
         let nodes = self.api("", "Node")?;
         with_timeout(nodes.patch(node, &PatchParams::default(), &patch)).await.map(drop)
-    }
-}
-
-/// Read all objects of a list by pieces, and keep what is made of each.
-async fn in_pieces<K: Clone, T>(
-    selected: ListParams,
-    list: impl AsyncFn(&ListParams) -> Result<ObjectList<K>, kube::Error>,
-    keep: impl Fn(K) -> T,
-) -> Result<Vec<T>, ClusterError> {
-    let mut parameters = selected.limit(PIECE);
-    let mut kept = Vec::new();
-    loop {
-        let piece = with_timeout(list(&parameters)).await?;
-        kept.extend(piece.items.into_iter().map(&keep));
-        match piece.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters.continue_token = Some(token),
-            None => return Ok(kept),
-        }
     }
 }
 

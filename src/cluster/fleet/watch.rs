@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 
 use futures::{Stream, StreamExt as _};
-use kube::ResourceExt as _;
 use kube::api::DynamicObject;
 
 use crate::cluster::fleet::{FleetClient, ReadNode, read_node, read_pool, slot};
@@ -16,65 +15,24 @@ use crate::core::fleet::{FleetNode, FleetSlot};
 /// Change of the fleet.
 #[derive(Debug)]
 pub enum FleetChange {
-    /// All Nodes, in place of those known before.
-    NodesListed(Vec<ReadNode>),
-    NodeChanged(Box<ReadNode>),
-    NodeDeleted(String),
-    /// A change of the pools.
-    Pools(ObjectChange<NodePool>),
-    /// A change of the slots.
-    Slots(ObjectChange<FleetSlot>),
-}
-
-/// Change of objects that are few.
-#[derive(Debug)]
-pub enum ObjectChange<T> {
-    Listed(Vec<(String, T)>),
-    Changed(String, T),
-    Deleted(String),
+    Nodes(WatchedChange<Box<ReadNode>>),
+    Pools(WatchedChange<NodePool>),
+    Slots(WatchedChange<FleetSlot>),
 }
 
 /// The fleet as it is known from its changes.
 #[derive(Debug, Default)]
 pub struct WatchedFleet {
-    nodes: Option<BTreeMap<String, ReadNode>>,
+    nodes: Option<BTreeMap<String, Box<ReadNode>>>,
     pools: BTreeMap<String, NodePool>,
     slots: BTreeMap<String, FleetSlot>,
-}
-
-impl<T> ObjectChange<T> {
-    fn of(change: WatchedChange<DynamicObject>, keep: impl Fn(DynamicObject) -> Option<T>) -> Self {
-        let keep = |object: DynamicObject| Some((object.name_any(), keep(object)?));
-        match change {
-            WatchedChange::Listed(objects) => Self::Listed(objects.into_iter().filter_map(keep).collect()),
-            WatchedChange::Deleted(object) => Self::Deleted(object.name_any()),
-            WatchedChange::Changed(object) => {
-                let name = object.name_any();
-                keep(object).map_or(Self::Deleted(name), |(name, kept)| Self::Changed(name, kept))
-            }
-        }
-    }
-
-    fn apply(self, known: &mut BTreeMap<String, T>) {
-        match self {
-            Self::Listed(objects) => *known = objects.into_iter().collect(),
-            Self::Changed(name, object) => drop(known.insert(name, object)),
-            Self::Deleted(name) => drop(known.remove(&name)),
-        }
-    }
 }
 
 impl WatchedFleet {
     /// Take a change.
     pub fn take(&mut self, change: FleetChange) {
         match change {
-            FleetChange::NodesListed(nodes) => {
-                self.nodes = Some(nodes.into_iter().map(|node| (node.name().to_owned(), node)).collect());
-            }
-            FleetChange::NodeChanged(node) => {
-                self.nodes.get_or_insert_default().insert(node.name().to_owned(), *node);
-            }
-            FleetChange::NodeDeleted(name) => drop(self.nodes.get_or_insert_default().remove(&name)),
+            FleetChange::Nodes(change) => change.apply(self.nodes.get_or_insert_default()),
             FleetChange::Pools(change) => change.apply(&mut self.pools),
             FleetChange::Slots(change) => change.apply(&mut self.slots),
         }
@@ -90,7 +48,7 @@ impl WatchedFleet {
     #[must_use]
     pub fn nodes(&self, pools: &[NodePool]) -> Vec<FleetNode> {
         let nodes = self.nodes.iter().flat_map(BTreeMap::values);
-        nodes.map(|node| node.clone().in_pools(pools)).collect()
+        nodes.map(|node| ReadNode::clone(node).in_pools(pools)).collect()
     }
 
     #[must_use]
@@ -110,21 +68,16 @@ impl FleetClient {
         &self,
     ) -> Result<impl Stream<Item = Result<FleetChange, ClusterError>> + Send + Unpin + use<>, ClusterError>
     {
-        let nodes = watch_changes(self.api("", "Node")?, WatchSelection::All).map(|change| {
-            Ok(match change? {
-                WatchedChange::Listed(objects) => {
-                    FleetChange::NodesListed(objects.into_iter().map(read_node).collect())
-                }
-                WatchedChange::Changed(object) => FleetChange::NodeChanged(Box::new(read_node(object))),
-                WatchedChange::Deleted(object) => FleetChange::NodeDeleted(object.name_any()),
-            })
+        let nodes = watch_changes(self.api("", "Node")?, WatchSelection::All, |object| {
+            Some(Box::new(read_node(object)))
         });
-        let pools = watch_changes(self.api(GROUP, "MachineConfigPool")?, WatchSelection::All);
-        let pools = pools.map(|change| Ok(FleetChange::Pools(ObjectChange::of(change?, read_pool))));
-        let slots =
-            watch_changes(self.api("coordination.k8s.io", "Lease")?, WatchSelection::Labelled(GROUP_LABEL));
-        let slots = slots
-            .map(|change| Ok(FleetChange::Slots(ObjectChange::of(change?, |object| Some(slot(&object))))));
+        let nodes = nodes.map(|change| Ok(FleetChange::Nodes(change?)));
+        let pools = watch_changes(self.api(GROUP, "MachineConfigPool")?, WatchSelection::All, read_pool);
+        let pools = pools.map(|change| Ok(FleetChange::Pools(change?)));
+        let leases = self.api("coordination.k8s.io", "Lease")?;
+        let slots = WatchSelection::Labelled(GROUP_LABEL);
+        let slots = watch_changes(leases, slots, |lease: DynamicObject| Some(slot(&lease)));
+        let slots = slots.map(|change| Ok(FleetChange::Slots(change?)));
         let streams = [nodes.boxed(), paced(pools).boxed(), paced(slots).boxed()];
         Ok(futures::stream::select_all(streams))
     }

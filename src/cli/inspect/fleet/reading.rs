@@ -63,7 +63,7 @@ pub(super) async fn watch(args: &FleetArgs, client: &FleetClient) -> Result<(), 
         tokio::select! {
             change = changes.next() => match change {
                 Some(Ok(change)) => {
-                    let is_first = matches!(change, FleetChange::NodesListed(_)) && due.is_none();
+                    let is_first = matches!(change, FleetChange::Nodes(_)) && !fleet.has_nodes() && due.is_none();
                     fleet.take(change);
                     missing.clear();
                     if fleet.has_nodes() {
