@@ -247,6 +247,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s v -
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l pool -d 'Show the nodes of this pool only' -r
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l graph -d 'Update graph (Cincinnati), an `https:` URL or a file: show which release follows those that the nodes run' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
 json\t'JSON'
 yaml\t'YAML'"

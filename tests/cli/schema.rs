@@ -347,7 +347,8 @@ fn good(name: &str) -> Value {
                 "current": null, "reason": "a reason", "isUpdated": false, "agent": "flameholder 0.1.0", "os": "Fedora CoreOS",
                 "isReady": true, "isCordoned": false}],
             "slots": [{"group": "workers", "lease": "workers-0", "holder": "node-8", "renewed": "2026-11-28T23:30:00Z"}],
-            "blocked": [{"config": "b", "reason": "a reason", "nodes": ["node-9"]}]}),
+            "blocked": [{"config": "b", "reason": "a reason", "nodes": ["node-9"]}],
+            "releases": [{"version": "42.1", "nodes": 1, "step": "next", "next": "43.1", "barrier": "a reason", "reason": null}]}),
         "history" => json!({"schema": 1, "damagedLines": 0, "events": [{
             "time": "2026-01-02T03:04:05.678Z", "event": "confirmed", "config": "c", "generation": "0".repeat(32),
             "previousGeneration": null, "image": "registry.example/os:1", "reason": "a reason", "paths": ["/etc/a"],

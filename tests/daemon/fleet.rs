@@ -99,6 +99,35 @@ fn blocked_target_is_grouped_and_released_from_afar() {
 }
 
 #[test]
+fn releases_are_told_with_what_follows_them_in_the_update_graph() {
+    let host = Host::install(Os::new(1));
+    let cluster = Cluster::start(&[]);
+    cluster.introduce(&host);
+    cluster.set_node_os("Fedora CoreOS 41.20250101.3.0");
+    let node = |version: &str, barrier: &str| {
+        json!({"version": version, "payload": format!("quay.io/os:{version}"), "metadata": {
+            "org.fedoraproject.coreos.updates.barrier": barrier,
+            "org.fedoraproject.coreos.updates.barrier_reason": "new boot loader"}})
+    };
+    let graph = json!({
+        "nodes": [node("41.20250101.3.0", "false"), node("42.20250701.3.0", "true")],
+        "edges": [[0, 1]]});
+    host.write_etc("graph.json", &graph.to_string());
+    let told = shown(&host, &["--graph", "/etc/graph.json"]).stdout;
+    let expected =
+        "\nrelease 41.20250101.3.0 on 1 node: 42.20250701.3.0 follows, a barrier: new boot loader\n";
+    assert!(told.ends_with(expected), "{told}");
+    // The version of a cluster goes before those of its nodes; an update that is under way does not count yet.
+    cluster.set_versions(&[("4.18.0", "Partial"), ("42.20250701.3.0", "Completed")]);
+    let told = shown(&host, &["--graph", "/etc/graph.json"]).stdout;
+    assert!(told.ends_with("\nrelease 42.20250701.3.0 on 1 node: none follows\n"), "{told}");
+    assert_eq!(document(&host)["releases"], json!([]));
+    let lost = fleet(&host, &["--graph", "/etc/none.json"]);
+    assert_eq!(lost.code, Some(1));
+    assert!(lost.stderr.contains("/etc/none.json"), "{lost:?}");
+}
+
+#[test]
 fn what_cannot_be_read_is_named_and_the_rest_shown() {
     let host = Host::install(Os::new(1));
     let cluster = Cluster::start(&[]);

@@ -82,6 +82,16 @@ impl FleetClient {
         }
     }
 
+    /// Read the version that the cluster runs, by its `ClusterVersion`: the newest that was installed wholly. `None` in a cluster
+    /// without one.
+    pub async fn cluster_version(&self) -> Result<Option<String>, ClusterError> {
+        match with_timeout(self.api("config.openshift.io", "ClusterVersion")?.get("version")).await {
+            Ok(object) => Ok(installed_version(&object)),
+            Err(ClusterError::NotFound(_)) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Read the slots of reboot locks in all namespaces.
     pub async fn slots(&self) -> Result<Vec<FleetSlot>, ClusterError> {
         let api = self.api("coordination.k8s.io", "Lease")?;
@@ -142,6 +152,13 @@ impl FleetClient {
 /// Read a pool; none for an object that is not as the kind should be.
 pub(super) fn read_pool(object: DynamicObject) -> Option<NodePool> {
     serde_json::to_value(object).ok().and_then(|object| NodePool::parse(object).ok())
+}
+
+/// Version of the newest entry of the history that says `Completed`; the newest entry is the first.
+fn installed_version(object: &DynamicObject) -> Option<String> {
+    let history = object.data.pointer("/status/history")?.as_array()?;
+    let installed = history.iter().find(|entry| entry["state"] == "Completed")?;
+    installed["version"].as_str().map(str::to_owned)
 }
 
 fn text(object: &DynamicObject, pointer: &str) -> Option<String> {

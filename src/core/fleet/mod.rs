@@ -1,11 +1,13 @@
 //! The whole fleet at a glance: what the Nodes of a cluster say about themselves, grouped by pool and by what they wait for.
 
 mod overview;
+mod release_rows;
 mod story;
 mod unused_configs;
 pub mod update_graph;
 
 pub use overview::{BlockedTargetRow, FleetOverview, NodeRow, PoolRow, SlotRow};
+pub use release_rows::{ReleaseRow, ReleaseStep};
 pub use story::{FleetCondition, FleetEvent, story};
 pub use unused_configs::{SilentNodes, StoredConfig, unused_configs};
 

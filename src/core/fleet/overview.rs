@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{FleetNode, FleetPool, FleetSlot, NodePoolName};
+use super::{FleetNode, FleetPool, FleetSlot, NodePoolName, ReleaseRow};
 use crate::core::values::foreign_text::harmless_line;
 
 /// Agent of a Node that only the annotations of the machine-config-operator describe.
@@ -25,6 +25,8 @@ pub struct FleetOverview {
     pub slots: Vec<SlotRow>,
     /// Configs that are blocked on nodes, each reason once.
     pub blocked: Vec<BlockedTargetRow>,
+    /// Releases that the nodes run, by version, with what follows each in the update graph of `--graph`; empty without it.
+    pub releases: Vec<ReleaseRow>,
 }
 
 /// A node.
@@ -135,6 +137,7 @@ impl FleetOverview {
             blocked: blocked
                 .map(|((config, reason), nodes)| BlockedTargetRow { config, reason, nodes })
                 .collect(),
+            releases: Vec::new(),
         }
     }
 }

@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use jiff::Timestamp;
 pub(super) use prune::prune;
+use reading::FleetView;
 
+use crate::cli::inspect::release::load_graph;
 use crate::cli::output::terminal::{print_styled, say, warn};
 use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat};
 use crate::cluster::{ClusterIdentity, FleetClient, RequestCounts};
@@ -29,6 +31,9 @@ pub(crate) struct FleetArgs {
     /// Show the nodes of this pool only
     #[arg(long, value_name = "NAME")]
     pool: Option<String>,
+    /// Update graph (Cincinnati), an `https:` URL or a file: show which release follows those that the nodes run
+    #[arg(long, value_name = "URL")]
+    graph: Option<String>,
     /// Show the fleet again whenever it changes
     #[arg(long)]
     watch: bool,
@@ -87,16 +92,15 @@ impl FleetPlace {
 }
 
 pub(crate) fn run(args: &FleetArgs) -> Result<CommandOutcome, CliError> {
+    let graph = args.graph.as_deref().map(load_graph).transpose()?;
+    let view = FleetView { pool: args.pool.as_deref(), graph };
+    let show = |document: &FleetDocument| print(document, args.output.format);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(CliError::Output)?;
     runtime.block_on(async {
         match &args.action {
-            None if args.watch => reading::watch(args, &args.place.client()?).await,
-            None => {
-                let document = reading::read(&args.place.client()?, args.pool.as_deref()).await?;
-                print(&document, args.output.format)?;
-                Ok(())
-            }
+            None if args.watch => reading::watch(&args.place.client()?, &view, show).await,
+            None => show(&reading::read(&args.place.client()?, &view).await?),
             Some(FleetAction::Explain { node, place }) => explain::explain(&place.client()?, node).await,
             Some(FleetAction::Pause { pool, place }) => set_paused(&place.client()?, pool, true).await,
             Some(FleetAction::Resume { pool, place }) => set_paused(&place.client()?, pool, false).await,

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 
 use crate::cli::output::styled_text::{StyledText, TextRole};
-use crate::core::fleet::{FleetOverview, NodeRow, PoolRow, SlotRow};
+use crate::core::fleet::{FleetOverview, NodeRow, PoolRow, ReleaseRow, ReleaseStep, SlotRow};
 use crate::core::history::duration;
 
 /// Longest reason in a row, in characters; `fleet explain` shows all of it.
@@ -38,6 +38,12 @@ pub(super) fn render(fleet: &FleetOverview, now: Timestamp) -> StyledText {
             text.push(format!("  {}: {}{age}\n", slot.lease, slot.holder.as_deref().unwrap_or_default()));
         }
     }
+    if !fleet.releases.is_empty() {
+        text.push("\n");
+    }
+    for release in &fleet.releases {
+        push_release(&mut text, release);
+    }
     for blocked in &fleet.blocked {
         text.push("\n").push_as(TextRole::Alarm, "blocked:").push(format!(
             " {} on {}: {}\n",
@@ -47,6 +53,27 @@ pub(super) fn render(fleet: &FleetOverview, now: Timestamp) -> StyledText {
         ));
     }
     text
+}
+
+/// Tell which release follows.
+fn push_release(text: &mut StyledText, release: &ReleaseRow) {
+    let next = release.next.as_deref().unwrap_or_default();
+    let reason = release.reason.as_deref().unwrap_or_default();
+    let nodes = if release.nodes == 1 { "node" } else { "nodes" };
+    text.push(format!("release {} on {} {nodes}: ", release.version, release.nodes));
+    match release.step {
+        ReleaseStep::Next => text.push(format!("{next} follows")),
+        ReleaseStep::Conditional => {
+            text.push(format!("{next} follows for some clusters only; read about the risk {reason}"))
+        }
+        ReleaseStep::DeadEnd => text.push_as(TextRole::Alarm, "dead end").push(format!(": {reason}")),
+        ReleaseStep::Newest => text.push("none follows"),
+        ReleaseStep::Unknown => text.push("the graph does not have it"),
+    };
+    if let Some(reason) = &release.barrier {
+        text.push(format!(", a barrier: {reason}"));
+    }
+    text.push("\n");
 }
 
 fn pool_row(pool: &PoolRow) -> TableRow {

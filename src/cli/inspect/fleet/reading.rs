@@ -6,23 +6,59 @@ use futures::StreamExt as _;
 use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until};
 
-use super::{FleetArgs, print};
 use crate::cli::CliError;
 use crate::cluster::{ClusterError, FleetChange, FleetClient, NodePool, WatchedFleet};
-use crate::core::fleet::{FleetNode, FleetOverview, FleetPool, FleetSlot};
+use crate::core::fleet::update_graph::UpdateGraph;
+use crate::core::fleet::{FleetNode, FleetOverview, FleetPool, FleetSlot, ReleaseRow};
 use crate::core::values::causes::chain;
 use crate::report::fleet::FleetDocument;
 
 /// Shortest time between two outputs of a fleet that changes.
 const PAUSE: Duration = Duration::from_secs(1);
 
+/// What an invocation shows of the fleet.
+pub(super) struct FleetView<'a> {
+    /// Pool whose nodes are shown; `None` for all.
+    pub(super) pool: Option<&'a str>,
+    /// Graph that tells the releases.
+    pub(super) graph: Option<UpdateGraph>,
+}
+
+impl FleetView<'_> {
+    fn document<'n>(
+        &self,
+        nodes: impl IntoIterator<Item = &'n FleetNode>,
+        pools: &[NodePool],
+        slots: &[FleetSlot],
+        cluster: Option<&str>,
+        missing: Vec<String>,
+    ) -> FleetDocument {
+        let pools: Vec<FleetPool> = pools.iter().map(FleetPool::from).collect();
+        let mut fleet = FleetOverview::of(nodes, &pools, slots, self.pool, Timestamp::now());
+        if let Some(graph) = &self.graph {
+            fleet.releases = ReleaseRow::of_fleet(graph, cluster, &fleet.nodes);
+        }
+        FleetDocument::of(fleet, missing)
+    }
+
+    /// Read the version that the cluster runs, where it is of use.
+    async fn cluster_version(&self, client: &FleetClient, missing: &mut Vec<String>) -> Option<String> {
+        self.graph.as_ref()?;
+        client.cluster_version().await.unwrap_or_else(|error| {
+            missing.push(format!("the ClusterVersion cannot be read: {}", chain(&error)));
+            None
+        })
+    }
+}
+
 /// Read the fleet. What cannot be read besides the Nodes is left out, and named.
-pub(super) async fn read(client: &FleetClient, pool: Option<&str>) -> Result<FleetDocument, CliError> {
+pub(super) async fn read(client: &FleetClient, view: &FleetView<'_>) -> Result<FleetDocument, CliError> {
     let mut missing = Vec::new();
+    let cluster = view.cluster_version(client, &mut missing).await;
     let (pools, slots) = others(client, &mut missing).await;
     let nodes = client.nodes().await?;
     let nodes: Vec<_> = nodes.into_iter().map(|node| node.in_pools(&pools)).collect();
-    Ok(document(&nodes, &pools, &slots, pool, missing))
+    Ok(view.document(&nodes, &pools, &slots, cluster.as_deref(), missing))
 }
 
 async fn others(client: &FleetClient, missing: &mut Vec<String>) -> (Vec<NodePool>, Vec<FleetSlot>) {
@@ -37,21 +73,15 @@ async fn others(client: &FleetClient, missing: &mut Vec<String>) -> (Vec<NodePoo
     (pools, slots)
 }
 
-fn document<'a>(
-    nodes: impl IntoIterator<Item = &'a FleetNode>,
-    pools: &[NodePool],
-    slots: &[FleetSlot],
-    only: Option<&str>,
-    missing: Vec<String>,
-) -> FleetDocument {
-    let pools: Vec<FleetPool> = pools.iter().map(FleetPool::from).collect();
-    FleetDocument::of(FleetOverview::of(nodes, &pools, slots, only, Timestamp::now()), missing)
-}
-
 /// Follow the fleet until standard output is closed: one watch per resource.
-pub(super) async fn watch(args: &FleetArgs, client: &FleetClient) -> Result<(), CliError> {
+pub(super) async fn watch(
+    client: &FleetClient,
+    view: &FleetView<'_>,
+    show: impl Fn(&FleetDocument) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let mut changes = client.watch()?;
-    let (mut fleet, mut missing) = (WatchedFleet::default(), Vec::<String>::new());
+    let (mut fleet, mut failed, mut unread) = (WatchedFleet::default(), Vec::new(), Vec::new());
+    let cluster = view.cluster_version(client, &mut unread).await;
     let mut due: Option<Instant> = None;
     loop {
         let next = async {
@@ -65,21 +95,21 @@ pub(super) async fn watch(args: &FleetArgs, client: &FleetClient) -> Result<(), 
                 Some(Ok(change)) => {
                     let is_first = matches!(change, FleetChange::Nodes(_)) && !fleet.has_nodes() && due.is_none();
                     fleet.take(change);
-                    missing.clear();
+                    failed.clear();
                     if fleet.has_nodes() {
                         let pause = if is_first { Duration::ZERO } else { PAUSE };
                         due.get_or_insert(Instant::now() + pause);
                     }
                 }
-                Some(Err(error)) => note_missing(&mut missing, &error),
+                Some(Err(error)) => note_missing(&mut failed, &error),
                 None => return Ok(()),
             },
             () = next => {
                 due = None;
                 let (pools, slots) = (fleet.pools(), fleet.slots());
                 let nodes = fleet.nodes(&pools);
-                let document = document(&nodes, &pools, &slots, args.pool.as_deref(), missing.clone());
-                print(&document, args.output.format)?;
+                let missing = [unread.as_slice(), failed.as_slice()].concat();
+                show(&view.document(&nodes, &pools, &slots, cluster.as_deref(), missing))?;
             }
         }
     }

@@ -89,6 +89,14 @@ impl Cluster {
         });
     }
 
+    /// Tell the operating system of the test's own node.
+    pub fn set_node_os(&self, os: &str) {
+        let status = json!({"status": {"nodeInfo": {"osImage": os}}});
+        let (nodes, parameters, patch) =
+            (self.api("", "v1", "Node"), PatchParams::default(), Patch::Merge(&status));
+        self.runtime.block_on(nodes.patch_status(NODE, &parameters, &patch)).unwrap();
+    }
+
     /// Remove what earlier tests left in namespaces.
     pub(super) async fn empty_namespaces(client: &kube::Client) {
         for (group, kind, namespace) in

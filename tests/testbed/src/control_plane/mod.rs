@@ -106,6 +106,15 @@ impl Cluster {
         self.create("machineconfiguration.openshift.io", "v1", "MachineConfig", config);
     }
 
+    /// Tell the versions that the cluster was updated to, the newest first, each with its state (`Completed`, `Partial`).
+    pub fn set_versions(&self, versions: &[(&str, &str)]) {
+        let entry = |(version, state): &(&str, &str)| json!({"version": version, "state": state});
+        let history: Vec<Value> = versions.iter().map(entry).collect();
+        let object = json!({"apiVersion": "config.openshift.io/v1", "kind": "ClusterVersion",
+            "metadata": {"name": "version"}, "status": {"history": history}});
+        self.create("config.openshift.io", "v1", "ClusterVersion", &object);
+    }
+
     /// Set the node disruption policy in the cluster's MachineConfiguration.
     pub fn set_policy(&self, policies: &Value) {
         let object = json!({"apiVersion": "operator.openshift.io/v1", "kind": "MachineConfiguration",

@@ -36,8 +36,9 @@ const START: Duration = Duration::from_secs(90);
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Group, version and kind of the objects that tests create in a cluster.
-const CONTENTS: [[&str; 3]; 7] = [
+const CONTENTS: [[&str; 3]; 8] = [
     ["", "v1", "Node"],
+    ["config.openshift.io", "v1", "ClusterVersion"],
     ["machineconfiguration.openshift.io", "v1", "ControllerConfig"],
     ["machineconfiguration.openshift.io", "v1", "MachineConfig"],
     ["machineconfiguration.openshift.io", "v1", "MachineConfigNode"],
