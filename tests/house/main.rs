@@ -94,6 +94,7 @@ fn everything() -> Vec<Source> {
         "src",
         "xtask/src",
         "xtask/bench/src",
+        "xtask/scale/src",
         "tests/book/src",
         "tests/osimage/src",
         "tests/rpmostreed/src",

@@ -50,7 +50,7 @@ fn words(name: &str) -> usize {
 fn type_names_have_two_words_and_exist_once() {
     let mut violations = Vec::new();
     let mut seen = BTreeMap::<String, String>::new();
-    for source in sources(&["src", "xtask/src", "xtask/bench/src"]) {
+    for source in sources(&["src", "xtask/src", "xtask/bench/src", "xtask/scale/src"]) {
         for (name, line) in public_types(&source.code) {
             if words(&name) < 2 && !NOUNS.contains(&name.as_str()) {
                 violations

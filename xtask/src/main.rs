@@ -1,5 +1,5 @@
 //! The project's own commands: `cargo xtask setup`, `demo`, `test`, `vm`, `install`, `package`, `ignition`, `man`, `book`,
-//! `release` and `bench`.
+//! `release`, `bench` and `scale`.
 //!
 //! They build with a Rust toolchain and a C compiler alone, so that `setup` can install the other
 //! requirements.
@@ -110,6 +110,13 @@ enum ProjectCommand {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         options: Vec<OsString>,
     },
+    /// Run fleets of simulated agents against a real API server, and print what they cost it.
+    #[command(disable_help_flag = true)]
+    Scale {
+        /// Options of the trial; `--help` lists them.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        options: Vec<OsString>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -188,6 +195,7 @@ fn run(xtask: XtaskCommand) -> Result<ExitCode> {
         ProjectCommand::Release(args) => release::run(&tree, consent, &args),
         ProjectCommand::Book(args) => book::run(&tree, consent, &args).map(|()| ExitCode::SUCCESS),
         ProjectCommand::Bench { options } => bench(&tree, &options).map(|()| ExitCode::SUCCESS),
+        ProjectCommand::Scale { options } => scale(&tree, &options).map(|()| ExitCode::SUCCESS),
     }
 }
 
@@ -196,6 +204,11 @@ fn bench(tree: &ProjectTree, options: &[OsString]) -> Result<()> {
     tree.build_release()?;
     invocation::run(&mut tree.cargo(&["build", "--release", "--package", "bench"]))?;
     invocation::run(std::process::Command::new(tree.executable("bench")).args(options))
+}
+
+/// Run the trial of scale. What it counts does not depend on the speed of a build.
+fn scale(tree: &ProjectTree, options: &[OsString]) -> Result<()> {
+    invocation::run(tree.cargo(&["run", "--quiet", "--package", "scale", "--"]).args(options))
 }
 
 #[cfg(test)]

@@ -80,6 +80,11 @@ const TEST_REQUIREMENTS: &[PackageRequirement] = &[
         ["etcd-server", "etcd"],
         "stores the objects of the API server in tests",
     ),
+    require(
+        RequirementProbe::Program("ip"),
+        ["iproute2", "iproute"],
+        "sets up the network of simulated fleets in tests",
+    ),
     require(RequirementProbe::Program("curl"), ["curl", "curl"], "waits for that API server in tests"),
     require(RequirementProbe::Program("xz"), ["xz-utils", "xz"], "unpacks that API server"),
     require(RequirementProbe::Program("openssl"), ["openssl", "openssl"], "creates certificates in tests"),

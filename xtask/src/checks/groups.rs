@@ -17,16 +17,17 @@ pub struct TestGroup {
 pub const AS_ROOT: TestGroup = TestGroup {
     subject: "tests that need root",
     expression: "binary(tree) | binary(crash) | binary(sysroot) | binary(booted) | binary(daemon) \
-        | test(/(^|::)as_root::/)",
+        | binary(fleet) | test(/(^|::)as_root::/)",
     targets: &[
         "--test", "tree", "--test", "crash", "--test", "sysroot", "--test", "booted", "--test", "daemon",
+        "--test", "fleet",
     ],
     filters: &[],
 };
 pub const WITH_API_SERVER: TestGroup = TestGroup {
     subject: "tests that need an API server",
-    expression: "binary(daemon) & test(/^cluster::/)",
-    targets: &["--test", "daemon"],
+    expression: "binary(/^(daemon|fleet)$/) & test(/^cluster::/)",
+    targets: &["--test", "daemon", "--test", "fleet"],
     filters: &["cluster::"],
 };
 pub const WITH_NEXT_RELEASE: TestGroup = TestGroup {
@@ -168,7 +169,7 @@ mod tests {
     #[test]
     fn remaining_tests_leave_out_each_excluded_group() {
         let selection = remaining_tests(&[&WITH_API_SERVER], IgnoredTests::Excluded);
-        assert!(selection.expression.ends_with("(binary(daemon) & test(/^cluster::/)))"));
+        assert!(selection.expression.ends_with("(binary(/^(daemon|fleet)$/) & test(/^cluster::/)))"));
         assert_eq!(selection.arguments, ["--skip", HELPER, "--skip", IDLE.filters[0], "--skip", "cluster::"]);
         assert!(selection.targets.contains(&"daemon".to_owned()));
         let selection = remaining_tests(&[&AS_ROOT], IgnoredTests::Excluded);
@@ -179,7 +180,9 @@ mod tests {
     fn tests_of_tls_leave_out_each_excluded_group() {
         let tests = |excluded: &[&TestGroup], runner| tls_tests(excluded, runner, IgnoredTests::Excluded);
         let without_server = tests(&[&WITH_API_SERVER], TestRunner::Nextest);
-        assert!(without_server.expression.ends_with(") & not (binary(daemon) & test(/^cluster::/))"));
+        assert!(
+            without_server.expression.ends_with(") & not (binary(/^(daemon|fleet)$/) & test(/^cluster::/))")
+        );
         let without_server = tests(&[&WITH_API_SERVER], TestRunner::Cargo);
         assert_eq!(without_server.arguments, ["config_server::", "tls::", "--skip", "cluster::"]);
         assert_eq!(tests(&[&AS_ROOT], TestRunner::Cargo).targets, ["--test", "cli"]);

@@ -3,6 +3,7 @@
 mod connect_proxy;
 mod controller;
 mod disruption;
+pub mod lone_server;
 mod node_object;
 mod proxy;
 mod request_log;

@@ -91,7 +91,7 @@ fn folder() -> PathBuf {
 }
 
 /// Executable of the API server, unpacked once.
-fn unpacked(all: &Path) -> PathBuf {
+pub(super) fn unpacked(all: &Path) -> PathBuf {
     let beside = crate::repository().join(BESIDE);
     let packed = env::var_os(EXECUTABLE).map_or(beside, PathBuf::from);
     let Ok(metadata) = packed.metadata() else {
@@ -137,11 +137,7 @@ fn is_locked(path: &Path) -> bool {
 /// Start the keeper and wait until it holds its lock.
 fn launch(directory: &Path, executable: &Path) {
     let port = free_port();
-    let kubeconfig = format!(
-        "apiVersion: v1\nkind: Config\nclusters: [{{name: local, cluster: {{server: \"https://127.0.0.1:{port}\", \
-         insecure-skip-tls-verify: true}}}}]\nusers: [{{name: local, user: {{}}}}]\n\
-         contexts: [{{name: local, context: {{cluster: local, user: local}}}}]\ncurrent-context: local\n"
-    );
+    let kubeconfig = kubeconfig(port);
     File::create(directory.join("kubeconfig")).unwrap().write_all(kubeconfig.as_bytes()).unwrap();
     let runner = runner().map(|pid| pid.to_string());
     // In a session of its own: the end of a test also ends its process group.
@@ -156,6 +152,15 @@ fn launch(directory: &Path, executable: &Path) {
     }
 }
 
+/// Kubeconfig for a server at this port of the loopback.
+pub(super) fn kubeconfig(port: u16) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\nclusters: [{{name: local, cluster: {{server: \"https://127.0.0.1:{port}\", \
+         insecure-skip-tls-verify: true}}}}]\nusers: [{{name: local, user: {{}}}}]\n\
+         contexts: [{{name: local, context: {{cluster: local, user: local}}}}]\ncurrent-context: local\n"
+    )
+}
+
 /// Process that runs all tests, if there is one: it may start further tests that use the server.
 fn runner() -> Option<u32> {
     let parent = parent_id();
@@ -164,7 +169,7 @@ fn runner() -> Option<u32> {
 }
 
 /// First of three consecutive free ports.
-fn free_port() -> u16 {
+pub(super) fn free_port() -> u16 {
     loop {
         let first = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = first.local_addr().unwrap().port();
@@ -175,7 +180,7 @@ fn free_port() -> u16 {
     }
 }
 
-async fn connect(kubeconfig: &str) -> Client {
+pub(super) async fn connect(kubeconfig: &str) -> Client {
     let kubeconfig = Kubeconfig::from_yaml(kubeconfig).unwrap();
     let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
     Client::try_from(config).unwrap()
@@ -200,7 +205,7 @@ fn api(client: &Client, [group, version, kind]: [&str; 3]) -> Api<DynamicObject>
 }
 
 /// Create the custom resource definitions of the fixtures, and wait until they are served.
-async fn define(client: &Client) {
+pub(super) async fn define(client: &Client) {
     let definitions = api(client, ["apiextensions.k8s.io", "v1", "CustomResourceDefinition"]);
     for entry in fs::read_dir(crate::fixture("crds")).unwrap() {
         let path = entry.unwrap().path();
