@@ -129,8 +129,11 @@ impl PinnedImageSource {
     fn failed(&mut self, error: &ClusterError, retry: &mut RetryTimer) {
         match error {
             // No fault, and nothing to wait for: a cluster gets the resource by an update, which reboots its nodes.
-            ClusterError::NotFound(_) => return retry.pause(ABSENT),
-            ClusterError::Denied(_) => retry.fail_until(RetryClass::Repair, error),
+            ClusterError::NotFound(_) if self.sets.is_none() => return retry.pause(ABSENT),
+            // An API server that starts may not serve the resource yet.
+            ClusterError::Denied(_) | ClusterError::NotFound(_) => {
+                retry.fail_until(RetryClass::Repair, error);
+            }
             _ => retry.fail(error),
         }
         if error.is_about_the_connection() {
@@ -187,5 +190,38 @@ impl PinnedImageSource {
         let names = pools.pinned_image_sets();
         let sets = sets.iter().filter(|set| names.contains(set.name.as_str())).cloned().collect();
         Ok(Some(PinnedImageSets { sets, is_control_plane: pools.is_control_plane() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::sync::{mpsc, watch};
+
+    use super::*;
+    use crate::cluster::{ClusterIdentity, RequestCounts};
+
+    /// Return the time after which a source that knows these sets looks for the resource again after a 404.
+    fn time_left(sets: Option<Vec<PinnedImageSet>>) -> Duration {
+        let identity = ClusterIdentity::of(Path::new("/none"), RequestCounts::default());
+        let cluster = ClusterClient {
+            node: "node-7".to_owned(),
+            namespace: "default".to_owned(),
+            reader: identity.clone(),
+            writer: identity,
+        };
+        let (events, labels) = (mpsc::unbounded_channel().0, watch::channel(None).1);
+        let mut source = PinnedImageSource { sets, ..PinnedImageSource::new(cluster, events, labels) };
+        let mut retry = RetryTimer::default();
+        source.failed(&ClusterError::NotFound("pinnedimagesets".to_owned()), &mut retry);
+        retry.time_left()
+    }
+
+    #[test]
+    fn resource_that_was_there_is_looked_for_again_soon() {
+        let soon = Duration::from_secs(300);
+        assert!(time_left(Some(Vec::new())) < soon, "an API server that starts does not serve it yet");
+        assert!(time_left(None) > soon, "a cluster without it");
     }
 }

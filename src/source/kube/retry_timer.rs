@@ -57,6 +57,12 @@ impl RetryTimer {
         self.next = Some(Instant::now() + time * (750 + boot::jitter() / 2) / 1000);
     }
 
+    /// Return the time that is left until the next attempt.
+    #[cfg(test)]
+    pub(in crate::source) fn time_left(&self) -> Duration {
+        self.next.map_or(Duration::ZERO, |next| next.saturating_duration_since(Instant::now()))
+    }
+
     pub(in crate::source) fn succeed(&mut self) {
         self.since.get_or_insert_with(Instant::now);
         self.next = None;
