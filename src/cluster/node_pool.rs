@@ -116,17 +116,26 @@ fn selects(pool: &NodePool, labels: &BTreeMap<String, String>) -> Result<bool, C
     Ok(!selector.selects_all() && selector.matches(labels))
 }
 
-/// Return the pools that a node with these labels belongs to.
-pub fn pools_of<'a>(
+/// Return the pools that select a node with these labels.
+pub(super) fn pools_that_select<'a>(
     labels: &BTreeMap<String, String>,
     pools: &'a [NodePool],
-) -> Result<NodePools<'a>, ClusterError> {
+) -> Result<Vec<&'a NodePool>, ClusterError> {
     let mut selecting = Vec::new();
     for pool in pools {
         if selects(pool, labels)? {
             selecting.push(pool);
         }
     }
+    Ok(selecting)
+}
+
+/// Return the pools that a node with these labels belongs to.
+pub fn pools_of<'a>(
+    labels: &BTreeMap<String, String>,
+    pools: &'a [NodePool],
+) -> Result<NodePools<'a>, ClusterError> {
+    let selecting = pools_that_select(labels, pools)?;
     let named = |name: &str| selecting.iter().copied().find(|pool| pool.name == name);
     let is_custom = |pool: &&NodePool| ![MASTER, WORKER].contains(&pool.name.as_str());
     let custom: Vec<_> = selecting.iter().copied().filter(is_custom).collect();

@@ -72,6 +72,17 @@ fn fleet_shows_pools_nodes_and_slots_and_a_node_reports_what_it_waits_for() {
         "{told}"
     );
     assert!(told.contains("condition UpdatePrepared is True"), "{told}");
+    cluster.create_pool("edge");
+    cluster.add_role("edge");
+    let told = shown(&host, &["explain", NODE]).stdout;
+    assert!(told.contains("edge-7, pool edge, "), "{told}");
+    assert!(
+        told.contains(
+            "\nits labels suit worker too: edge goes before, as a custom pool does before worker\n"
+        ),
+        "{told}"
+    );
+    assert!(told.contains("\nthe pool edge names no config: the node keeps the one that it has\n"), "{told}");
 }
 
 #[test]

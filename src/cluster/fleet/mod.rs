@@ -12,6 +12,7 @@ pub use watch::{FleetChange, WatchedFleet};
 
 use crate::cluster::leases::GROUP_LABEL;
 use crate::cluster::node::is_ready;
+use crate::cluster::node_pool::pools_that_select;
 use crate::cluster::watch::list_by_pieces;
 use crate::cluster::{ClusterError, ClusterIdentity, GROUP, NodePool, objects, pools_of, with_timeout};
 use crate::core::daemon::node::annotations::{CURRENT_CONFIG, DESIRED_CONFIG, REASON, RETRY, STATE};
@@ -37,12 +38,16 @@ impl ReadNode {
     /// Return the Node with its pool, by the rules of the machine-config-operator.
     #[must_use]
     pub fn in_pools(self, pools: &[NodePool]) -> FleetNode {
-        let pool = match pools_of(&self.labels, pools) {
-            Ok(found) => NodePoolName::Named(found.primary.name().to_owned()),
-            Err(_) if pools.is_empty() => NodePoolName::Unknown,
-            Err(error) => NodePoolName::Ambiguous(error.to_string()),
+        let (pool, other_pools) = match pools_of(&self.labels, pools) {
+            Ok(found) => {
+                let all = pools_that_select(&self.labels, pools).unwrap_or_default();
+                let others = all.iter().map(|pool| pool.name()).filter(|name| *name != found.primary.name());
+                (NodePoolName::Named(found.primary.name().to_owned()), others.map(str::to_owned).collect())
+            }
+            Err(_) if pools.is_empty() => (NodePoolName::Unknown, Vec::new()),
+            Err(error) => (NodePoolName::Ambiguous(error.to_string()), Vec::new()),
         };
-        FleetNode { pool, ..self.node }
+        FleetNode { pool, other_pools, ..self.node }
     }
 }
 
@@ -170,6 +175,7 @@ pub(super) fn read_node(object: DynamicObject) -> ReadNode {
     let node = FleetNode {
         name: object.name_any(),
         pool: NodePoolName::Unknown,
+        other_pools: Vec::new(),
         is_ready: is_ready(&object),
         is_cordoned: object.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true)),
         os: text(&object, "/status/nodeInfo/osImage").unwrap_or_default(),

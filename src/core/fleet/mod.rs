@@ -1,12 +1,14 @@
 //! The whole fleet at a glance: what the Nodes of a cluster say about themselves, grouped by pool and by what they wait for.
 
 mod overview;
+mod pool_rules;
 mod release_rows;
 mod story;
 mod unused_configs;
 pub mod update_graph;
 
 pub use overview::{BlockedTargetRow, FleetOverview, NodeRow, PoolRow, SlotRow};
+pub use pool_rules::pool_rules;
 pub use release_rows::{ReleaseRow, ReleaseStep};
 pub use story::{FleetCondition, FleetEvent, story};
 pub use unused_configs::{SilentNodes, StoredConfig, unused_configs};
@@ -19,6 +21,8 @@ pub struct FleetNode {
     pub name: String,
     /// Pool that the Node belongs to, or the reason why it is not known.
     pub pool: NodePoolName,
+    /// Pools that select the Node too, and that its own goes before.
+    pub other_pools: Vec<String>,
     /// Condition `Ready`; `None` if the Node has none.
     pub is_ready: Option<bool>,
     pub is_cordoned: bool,

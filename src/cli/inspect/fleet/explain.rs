@@ -7,7 +7,7 @@ use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::terminal::{print_styled, warn};
 use crate::cli::output::words::utc;
 use crate::cluster::FleetClient;
-use crate::core::fleet::{FleetOverview, FleetPool, NodeRow, story};
+use crate::core::fleet::{FleetOverview, FleetPool, NodeRow, pool_rules, story};
 use crate::core::values::causes::chain;
 
 /// Print what a node says, its conditions and the events about it. What cannot be read is left out, and named.
@@ -31,6 +31,10 @@ pub(super) async fn explain(client: &FleetClient, name: &str) -> Result<(), CliE
     let mut text = StyledText::default();
     for row in &fleet.nodes {
         push_node(&mut text, row);
+        for rule in pool_rules(&node, row, &pools) {
+            text.push(format!("{rule}\n"));
+        }
+        text.push("\n");
         for (time, line) in story(row, &conditions, &events) {
             text.push(format!("{:22}{line}\n", time.map(utc).unwrap_or_default()));
         }
@@ -56,5 +60,4 @@ fn push_node(text: &mut StyledText, row: &NodeRow) {
             text.push(format!("{label}: {config}\n"));
         }
     }
-    text.push("\n");
 }
