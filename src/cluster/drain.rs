@@ -24,6 +24,9 @@ pub enum EvictionAnswer {
     Refused(String),
 }
 
+/// Changes of the Node by others, such as its kubelet, after which a change of it is tried again at once.
+const CONFLICTS: u32 = 5;
+
 /// Client for the drain of a Node.
 #[derive(Debug, Clone)]
 pub struct DrainClient {
@@ -45,35 +48,40 @@ impl DrainClient {
 
     /// Cordon the Node, unless it is cordoned already.
     pub async fn cordon(&self) -> Result<(), ClusterError> {
-        let node = with_timeout(self.nodes()?.get(&self.node)).await?;
-        if node.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true)) {
-            return Ok(());
-        }
-        self.change(&node, &json!("true"), &json!(true)).await
+        let is_cordoned =
+            |node: &DynamicObject| node.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
+        self.change(is_cordoned, &json!("true"), &json!(true)).await
     }
 
     /// Uncordon the Node, if the daemon has cordoned it.
     pub async fn uncordon(&self) -> Result<(), ClusterError> {
-        let node = with_timeout(self.nodes()?.get(&self.node)).await?;
-        if !node.annotations().contains_key(CORDONED) {
-            return Ok(());
-        }
-        self.change(&node, &Value::Null, &Value::Null).await
+        let is_ours = |node: &DynamicObject| node.annotations().contains_key(CORDONED);
+        self.change(|node| !is_ours(node), &Value::Null, &Value::Null).await
     }
 
-    /// Change the Node, unless another client changed it since it was read.
+    /// Change the Node unless it is as it should be. If another client changes it meanwhile, it is looked at again.
     async fn change(
         &self,
-        node: &DynamicObject,
+        is_right: impl Fn(&DynamicObject) -> bool,
         annotation: &Value,
         unschedulable: &Value,
     ) -> Result<(), ClusterError> {
-        let version = node.resource_version().unwrap_or_default();
-        let patch = Patch::Merge(json!({
-            "metadata": {"resourceVersion": version, "annotations": {CORDONED: annotation}},
-            "spec": {"unschedulable": unschedulable},
-        }));
-        with_timeout(self.nodes()?.patch(&self.node, &PatchParams::default(), &patch)).await.map(drop)
+        let mut conflicts = 0;
+        loop {
+            let node = with_timeout(self.nodes()?.get(&self.node)).await?;
+            if is_right(&node) {
+                return Ok(());
+            }
+            let version = node.resource_version().unwrap_or_default();
+            let patch = Patch::Merge(json!({
+                "metadata": {"resourceVersion": version, "annotations": {CORDONED: annotation}},
+                "spec": {"unschedulable": unschedulable},
+            }));
+            match with_timeout(self.nodes()?.patch(&self.node, &PatchParams::default(), &patch)).await {
+                Err(ClusterError::Conflict(_)) if conflicts < CONFLICTS => conflicts += 1,
+                changed => return changed.map(drop),
+            }
+        }
     }
 
     /// List the pods on the Node.

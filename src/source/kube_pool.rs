@@ -1,27 +1,24 @@
 //! Source `kube` with a pool: the desired config is the one that a `MachineConfigPool` names, in a cluster without the
 //! controllers of the machine-config-operator.
 //!
-//! The agent reports on the Node by one annotation, which `flameholder fleet` reads. Nothing else of the node protocol is
-//! read or written.
+//! The [`NodeReporter`](crate::source::node_reporter::NodeReporter) reads the Node, whose labels can decide about the pool, and
+//! reports on it. Nothing else of the node protocol is read or written.
 
 use std::collections::BTreeMap;
 
 use futures::StreamExt as _;
 use futures::future::OptionFuture;
 use futures::stream::BoxStream;
-use jiff::Timestamp;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
+use tokio::sync::watch::Receiver;
 
-use crate::cluster::{ClusterClient, ClusterError, NodePool, ObservedNode, pools_of};
+use crate::cluster::{ClusterClient, ClusterError, NodePool, pools_of};
 use crate::core::config::settings::source::PoolChoice;
 use crate::core::daemon::lifecycle::{ConfigRef, Lifecycle};
-use crate::core::daemon::node::annotations::RETRY;
-use crate::core::daemon::node::node_report::report_changes;
 use crate::source::kube::retry_timer::RetryTimer;
 use crate::source::kube::{RunningRequest, next_of};
+use crate::source::node_reporter::ReadLabels;
 use crate::source::{FetchFailure, FetchedConfig, SourceCommand, SourceEvent};
-
-type Watch<T> = BoxStream<'static, Result<T, ClusterError>>;
 
 /// Source of a pool's config.
 #[derive(Debug)]
@@ -30,150 +27,82 @@ pub struct PoolSource {
     choice: PoolChoice,
     events: UnboundedSender<SourceEvent>,
     pools: Option<Vec<NodePool>>,
-    node: Option<ObservedNode>,
+    /// Labels of the Node, which can decide about the pool.
+    labels: Receiver<ReadLabels>,
     desired: Option<ConfigRef>,
     /// Reason why no config is desired, as it was reported.
     undesired: Option<String>,
     /// Newest state of the daemon.
     lifecycle: Option<Lifecycle>,
-    /// True if the newest state is not on the Node yet.
-    is_behind: bool,
-}
-
-/// Next input of the event loop.
-enum Next {
-    Pools(Vec<NodePool>),
-    Node(Option<ObservedNode>),
-    /// A watch failed.
-    Failed(ClusterError),
-    Reported(Result<ObservedNode, ClusterError>),
-    Fetched(ConfigRef, Result<FetchedConfig, FetchFailure>),
-    Command(Option<SourceCommand>),
-    Again,
-}
-
-/// Watches of the pools and of the Node.
-#[derive(Default)]
-struct PoolWatches {
-    pools: Option<Watch<Vec<NodePool>>>,
-    node: Option<Watch<Option<ObservedNode>>>,
-    retry: RetryTimer,
-}
-
-impl PoolWatches {
-    /// Begin what does not run, unless it failed and has to wait.
-    fn begin(&mut self, cluster: &ClusterClient) -> Result<(), ClusterError> {
-        if self.retry.is_due() && self.pools.is_none() {
-            self.pools = Some(cluster.watch_pools()?.boxed());
-        }
-        if self.retry.is_due() && self.node.is_none() {
-            self.node = Some(cluster.watch_node()?.boxed());
-        }
-        Ok(())
-    }
-
-    fn fail(&mut self, error: &ClusterError) {
-        if error.is_about_the_connection() {
-            (self.pools, self.node) = (None, None);
-        }
-        self.retry.fail(error);
-    }
-
-    /// Wait for the next change. Cancel safe.
-    async fn next(&mut self) -> Next {
-        let is_due = self.retry.is_due();
-        let seen = tokio::select! {
-            seen = next_of(self.pools.as_mut()), if is_due => seen.map(|seen| seen.map(Next::Pools)),
-            seen = next_of(self.node.as_mut()), if is_due => seen.map(|seen| seen.map(Next::Node)),
-            () = self.retry.wait() => return Next::Again,
-        };
-        let Some(seen) = seen else {
-            // One has ended: both begin anew.
-            (self.pools, self.node) = (None, None);
-            return Next::Again;
-        };
-        if seen.is_ok() {
-            self.retry.succeed();
-        }
-        seen.unwrap_or_else(Next::Failed)
-    }
 }
 
 impl PoolSource {
     /// Create the source; reports go to `events`.
     #[must_use]
-    pub fn new(cluster: ClusterClient, choice: PoolChoice, events: UnboundedSender<SourceEvent>) -> Self {
-        Self {
-            cluster,
-            choice,
-            events,
-            pools: None,
-            node: None,
-            desired: None,
-            undesired: None,
-            lifecycle: None,
-            is_behind: false,
-        }
+    pub fn new(
+        cluster: ClusterClient,
+        choice: PoolChoice,
+        labels: Receiver<ReadLabels>,
+        events: UnboundedSender<SourceEvent>,
+    ) -> Self {
+        Self { cluster, choice, events, pools: None, labels, desired: None, undesired: None, lifecycle: None }
     }
 
     /// Run until the daemon drops its end of the command channel.
     pub async fn run(mut self, mut commands: UnboundedReceiver<SourceCommand>) {
-        let mut watches = PoolWatches::default();
-        let mut reporting = RetryTimer::default();
-        let mut report: Option<RunningRequest<Result<ObservedNode, ClusterError>>> = None;
+        let mut watch: Option<BoxStream<'static, Result<Vec<NodePool>, ClusterError>>> = None;
+        let mut watching = RetryTimer::default();
         let mut fetching: Option<RunningRequest<(ConfigRef, Result<FetchedConfig, FetchFailure>)>> = None;
         loop {
-            if let Err(error) = watches.begin(&self.cluster) {
-                self.watch_failed(&error, &mut watches);
+            if watch.is_none() && watching.is_due() {
+                match self.cluster.watch_pools() {
+                    Ok(stream) => watch = Some(stream.boxed()),
+                    Err(error) => self.watch_failed(&error, &mut watching),
+                }
             }
-            if report.is_none() && reporting.is_due() {
-                report = self.report();
-            }
-            let next = tokio::select! {
+            tokio::select! {
                 biased;
-                seen = watches.next() => seen,
-                Some(reported) = OptionFuture::from(report.as_mut()) => Next::Reported(reported),
-                Some((desired, fetched)) = OptionFuture::from(fetching.as_mut()) => Next::Fetched(desired, fetched),
-                command = commands.recv() => Next::Command(command),
-                () = reporting.wait() => Next::Again,
-            };
-            match next {
-                Next::Pools(pools) => {
-                    self.pools = Some(pools);
-                    self.look();
-                }
-                Next::Node(node) => self.node_changed(node),
-                Next::Failed(error) => self.watch_failed(&error, &mut watches),
-                Next::Reported(reported) => {
-                    report = None;
-                    self.reported(reported, &mut reporting);
-                }
-                Next::Fetched(desired, fetched) => {
+                seen = next_of(watch.as_mut()), if watching.is_due() => match seen {
+                    Some(Ok(pools)) => {
+                        watching.succeed();
+                        self.pools = Some(pools);
+                        self.look();
+                    }
+                    Some(Err(error)) => {
+                        if error.is_about_the_connection() {
+                            watch = None;
+                        }
+                        self.watch_failed(&error, &mut watching);
+                    }
+                    None => watch = None,
+                },
+                Ok(()) = self.labels.changed() => self.look(),
+                Some((desired, fetched)) = OptionFuture::from(fetching.as_mut()) => {
                     fetching = None;
                     self.send(SourceEvent::Fetched(desired, fetched));
                 }
-                Next::Command(Some(SourceCommand::Publish(view))) => {
-                    self.lifecycle = Some(view.lifecycle);
-                    self.is_behind = true;
-                    self.look();
-                }
-                Next::Command(Some(SourceCommand::Fetch(desired))) => {
-                    // Only the newest desired config matters.
-                    fetching = Some(Box::pin(fetch(self.cluster.clone(), desired)));
-                }
-                Next::Command(None) => return,
-                Next::Again => {}
+                command = commands.recv() => match command {
+                    Some(SourceCommand::Publish(view)) => {
+                        self.lifecycle = Some(view.lifecycle);
+                        self.look();
+                    }
+                    Some(SourceCommand::Fetch(desired)) => {
+                        // Only the newest desired config matters.
+                        fetching = Some(Box::pin(fetch(self.cluster.clone(), desired)));
+                    }
+                    None => return,
+                },
+                () = watching.wait() => {}
             }
         }
     }
 
-    fn watch_failed(&mut self, error: &ClusterError, watches: &mut PoolWatches) {
+    fn watch_failed(&mut self, error: &ClusterError, watching: &mut RetryTimer) {
         if error.is_about_the_connection() {
             self.cluster.reader.forget_client();
-            self.cluster.writer.forget_client();
         }
         self.send(SourceEvent::SourceError(Some(error.to_string())));
-        watches.fail(error);
+        watching.fail(error);
     }
 
     fn send(&self, event: SourceEvent) {
@@ -181,25 +110,17 @@ impl PoolSource {
         drop(self.events.send(event));
     }
 
-    fn node_changed(&mut self, node: Option<ObservedNode>) {
-        let Some(node) = node else {
-            let missing = ClusterError::NotFound(format!("node {}", self.cluster.node));
-            return self.send(SourceEvent::SourceError(Some(missing.to_string())));
-        };
-        if let Some(request) = node.annotations.get(RETRY) {
-            self.send(SourceEvent::RetryRequested(request.clone()));
-        }
-        self.node = Some(node);
-        self.look();
-    }
-
     /// Report the desired config if it changed.
     fn look(&mut self) {
         let (Some(pools), Some(lifecycle)) = (&self.pools, &self.lifecycle) else { return };
         // The labels decide: without the Node, the pool is not known.
-        let labels = match (&self.choice, &self.node) {
+        let read = self.labels.borrow_and_update().clone();
+        let labels = match (&self.choice, read) {
             (PoolChoice::Named(_), _) => BTreeMap::new(),
-            (PoolChoice::ByLabels, Some(node)) => node.labels.clone(),
+            (PoolChoice::ByLabels, Some(Ok(labels))) => labels,
+            (PoolChoice::ByLabels, Some(Err(reason))) => {
+                return self.send(SourceEvent::SourceError(Some(reason)));
+            }
             (PoolChoice::ByLabels, None) => return,
         };
         let known = self.desired.as_ref().or(lifecycle.current.as_ref());
@@ -220,39 +141,6 @@ impl PoolSource {
                 self.send(SourceEvent::NoDesiredConfig(reason));
             }
             Err(_) => {}
-        }
-    }
-
-    /// Start to report the newest state on the Node, once the Node was read.
-    fn report(&mut self) -> Option<RunningRequest<Result<ObservedNode, ClusterError>>> {
-        let (node, lifecycle) = (self.node.as_ref()?, self.lifecycle.as_ref()?);
-        if !self.is_behind {
-            return None;
-        }
-        self.is_behind = false;
-        let changes = report_changes(lifecycle, &node.annotations, false, Timestamp::now());
-        if changes.is_empty() {
-            return None;
-        }
-        let cluster = self.cluster.clone();
-        Some(Box::pin(async move { cluster.annotate(&changes).await }))
-    }
-
-    fn reported(&mut self, reported: Result<ObservedNode, ClusterError>, reporting: &mut RetryTimer) {
-        match reported {
-            Ok(node) => {
-                reporting.succeed();
-                self.node = Some(node);
-            }
-            Err(error) => {
-                if error.is_about_the_connection() {
-                    self.cluster.writer.forget_client();
-                }
-                // A report is informative: the update goes on without it.
-                log::debug!("the state cannot be reported on the Node: {error}");
-                self.is_behind = true;
-                reporting.fail(&error);
-            }
         }
     }
 }

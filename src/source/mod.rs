@@ -9,6 +9,7 @@ pub mod contents_fetcher;
 pub mod directory;
 pub mod kube;
 pub mod kube_pool;
+pub mod node_reporter;
 pub mod own_drain;
 mod polled;
 

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::{ClusterError, DrainClient, EvictionAnswer};
 use crate::core::config::settings::drain::DrainSettings;
 use crate::core::daemon::drain::{NodeDemand, NodePod, PodTreatment};
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::values::causes::chain;
 use crate::source::kube::retry_timer::RetryTimer;
 use crate::source::{SourceCommand, SourceEvent, acknowledge};
@@ -32,6 +32,8 @@ pub struct OwnDrain {
     pub events: UnboundedSender<SourceEvent>,
     /// The source, which gets all commands.
     pub source: UnboundedSender<SourceCommand>,
+    /// The reporter on the Node, which gets each state.
+    pub reporter: UnboundedSender<Lifecycle>,
 }
 
 /// Work for the demand of a phase.
@@ -58,6 +60,8 @@ impl OwnDrain {
                             Some(rules) => self.follow(rules, &view.lifecycle.phase, &mut work, &mut may_be_cordoned),
                             None => acknowledge(&view, |event| drop(self.events.send(event))),
                         }
+                        // A host that is no node has none.
+                        drop(self.reporter.send(view.lifecycle.clone()));
                         drop(self.source.send(SourceCommand::Publish(view)));
                     }
                     // A source that ended is noticed where it runs.

@@ -2,10 +2,13 @@
 
 use osimage::Os;
 use serde_json::{Value, json};
+use testbed::agent::Agent;
 use testbed::booted::config::{full_config, unhealthy_config};
 use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, Fault, NODE};
 use testbed::model::run::Outcome;
+
+use crate::directory::{SOURCE, apply_live_config, live_config, set_desired_config};
 
 /// Run `fleet` on the host, as a workstation of the cluster.
 fn fleet(host: &Host, arguments: &[&str]) -> Outcome {
@@ -107,6 +110,39 @@ fn blocked_target_is_grouped_and_released_from_afar() {
     agent.wait_for_text("an operator asks by the Node to release the blocked target");
     agent.wait_for_line("Draining rendered-two");
     assert_eq!(cluster.node_annotation("flameholder/retry"), None);
+}
+
+#[test]
+fn node_with_another_source_reports_where_it_is_told_of_its_cluster() {
+    let host = Host::install(Os::new(1));
+    let cluster = Cluster::start(&[]);
+    cluster.introduce(&host);
+    host.write_etc(
+        "flameholder/config.d/50-site.toml",
+        "[source]\nnode-kubeconfig = \"/run/media/kubelet\"\n",
+    );
+    apply_live_config(&host, "one");
+    set_desired_config(&host, live_config("one").json());
+    let arguments = [&SOURCE[..], &["--node-name", NODE]].concat();
+    let mut agent = Agent::start(&host, &arguments);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_report("Done");
+    host.write_etc("nmstate/openshift/app.yml", "changed");
+    agent.wait_for_line("Drifted rendered-one");
+    cluster.wait_for_report("Drifted");
+    let text = shown(&host, &[]).stdout;
+    assert!(text.lines().any(|line| line.starts_with(NODE) && line.contains("Drifted")), "{text}");
+    // The update does not depend on it.
+    cluster.proxy.fail(Fault::Status(403));
+    set_desired_config(&host, live_config("two").json());
+    agent.wait_for_text("the state is not reported on the Node: the API server denies access");
+    drop(agent);
+    host.write_etc("flameholder/config.d/50-site.toml", "");
+    cluster.proxy.fail(Fault::None);
+    cluster.proxy.clear();
+    let mut agent = Agent::start(&host, &arguments);
+    agent.wait_for_line("BackingOff rendered-two");
+    assert!(cluster.proxy.log().requests.is_empty(), "a host that was told of no cluster");
 }
 
 #[test]

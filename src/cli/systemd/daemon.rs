@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use clap::Args;
+use futures::future::OptionFuture;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::watch::{self, Receiver};
 
 use crate::cli::artifact::WorkerClient;
 use crate::cli::os_backend::OsBackendArgs;
@@ -36,6 +38,7 @@ use crate::source::contents_fetcher::ContentsFetcher;
 use crate::source::directory::DirectorySource;
 use crate::source::kube::KubeSource;
 use crate::source::kube_pool::PoolSource;
+use crate::source::node_reporter::{NodeReporter, ReadLabels};
 use crate::source::own_drain::OwnDrain;
 use crate::source::{SourceCommand, SourceEvent};
 use crate::transaction::state::settings;
@@ -100,6 +103,8 @@ struct DaemonOptions {
     job_timeout: Duration,
     /// Rules of the drain by the daemon itself; `None` if it does not drain.
     own_drain: Option<DrainSettings>,
+    /// True if the state is reported on the Node, without the machine-config-operator.
+    reports: bool,
 }
 
 impl DaemonOptions {
@@ -117,15 +122,19 @@ impl DaemonOptions {
         let file = |argument: &Option<PathBuf>, setting: Option<ManagedPath>| {
             argument.clone().or_else(|| setting.map(|path| path.as_str().into()))
         };
-        let kubeconfig =
-            file(&args.kubeconfig, source.kubeconfig).unwrap_or_else(|| KUBELET_KUBECONFIG.into());
+        let (kubeconfig, node_kubeconfig) =
+            (file(&args.kubeconfig, source.kubeconfig), file(&args.node_kubeconfig, source.node_kubeconfig));
+        let own_drain = Some(drain).filter(|drain| drain.is_enabled() && !is_in_cluster);
+        // A host with another source is a node if it is told of its cluster.
+        let is_node =
+            pool.is_some() || own_drain.is_some() || kubeconfig.is_some() || node_kubeconfig.is_some();
+        let kubeconfig = kubeconfig.unwrap_or_else(|| KUBELET_KUBECONFIG.into());
         let default_profile = if is_in_cluster { Profile::Mcd } else { Profile::Native };
         let metrics = args.metrics.or(metrics.address).map(MetricsAddress::listener);
         Ok(Self {
             poll_interval,
             access: args.access.or(source.access),
-            node_kubeconfig: file(&args.node_kubeconfig, source.node_kubeconfig)
-                .unwrap_or_else(|| kubeconfig.clone()),
+            node_kubeconfig: node_kubeconfig.unwrap_or_else(|| kubeconfig.clone()),
             kubeconfig,
             node: args.node_name.clone().or(source.node_name).unwrap_or_else(boot::host_name),
             namespace: args.namespace.clone().or(source.namespace).unwrap_or_else(|| NAMESPACE.to_owned()),
@@ -133,7 +142,8 @@ impl DaemonOptions {
             profile: args.profile.map(Into::into).or(source.profile).unwrap_or(default_profile),
             pool,
             job_timeout: limits.job_timeout(),
-            own_drain: Some(drain).filter(|drain| drain.is_enabled() && !is_in_cluster),
+            own_drain,
+            reports: is_node && !is_in_cluster,
             source: name,
         })
     }
@@ -150,6 +160,21 @@ impl DaemonOptions {
         let writer =
             if is_same { reader.clone() } else { ClusterIdentity::of(&self.node_kubeconfig, requests) };
         ClusterClient { node: self.node.clone(), namespace: self.namespace.clone(), writer, reader }
+    }
+
+    /// Return the client that reads this host's Node and reports on it. A token is for the source: where that is no cluster, it is
+    /// not sent to one.
+    fn node_client(&self, requests: RequestCounts) -> ClusterClient {
+        if self.source == SourceName::Kube {
+            return self.cluster(requests);
+        }
+        let writer = ClusterIdentity::of(&self.node_kubeconfig, requests);
+        ClusterClient {
+            node: self.node.clone(),
+            namespace: self.namespace.clone(),
+            reader: writer.clone(),
+            writer,
+        }
     }
 }
 
@@ -212,15 +237,21 @@ async fn run_with_drain(
     commands: UnboundedReceiver<SourceCommand>,
 ) -> DaemonError {
     if options.is_in_cluster() {
-        return run_source(options, root, requests, events, commands).await;
+        let labels = watch::channel(None).1;
+        return run_source(options, root, requests, events, (commands, labels)).await;
     }
     let identity = ClusterIdentity::of(&options.node_kubeconfig, requests.clone()).keeping_refusals();
     let client = DrainClient { identity, node: options.node.clone() };
-    let (source, source_commands) = unbounded_channel();
-    let drain = OwnDrain { client, rules: options.own_drain, events: events.clone(), source };
+    let ((source, source_commands), (reporter, states)) = (unbounded_channel(), unbounded_channel());
+    let drain = OwnDrain { client, rules: options.own_drain, events: events.clone(), source, reporter };
+    let reporter = NodeReporter::new(options.node_client(requests.clone()), events.clone());
+    let labels = reporter.labels();
+    // Without a reporter, no states are kept.
+    let reporting = OptionFuture::from(options.reports.then(|| reporter.run(states)));
     tokio::select! {
         () = drain.run(commands) => DaemonError::SourceEnded,
-        ended = run_source(options, root, requests, events, source_commands) => ended,
+        Some(()) = reporting => DaemonError::SourceEnded,
+        ended = run_source(options, root, requests, events, (source_commands, labels)) => ended,
     }
 }
 
@@ -230,7 +261,7 @@ async fn run_source(
     root: Root,
     requests: RequestCounts,
     events: UnboundedSender<SourceEvent>,
-    commands: UnboundedReceiver<SourceCommand>,
+    (commands, labels): (UnboundedReceiver<SourceCommand>, Receiver<ReadLabels>),
 ) -> DaemonError {
     match &options.source {
         SourceName::Directory(path) => {
@@ -260,7 +291,7 @@ async fn run_source(
         SourceName::Kube => {
             let cluster = options.cluster(requests);
             match &options.pool {
-                Some(pool) => PoolSource::new(cluster, pool.clone(), events).run(commands).await,
+                Some(pool) => PoolSource::new(cluster, pool.clone(), labels, events).run(commands).await,
                 None => KubeSource::new(cluster, events).run(commands).await,
             }
             DaemonError::SourceEnded

@@ -13,6 +13,7 @@ use flameholder::core::daemon::lifecycle::{
 use flameholder::core::plan::remaining_work::RemainingWork;
 use flameholder::source::kube::KubeSource;
 use flameholder::source::kube_pool::PoolSource;
+use flameholder::source::node_reporter::NodeReporter;
 use flameholder::source::own_drain::OwnDrain;
 use flameholder::source::{LifecycleView, SourceCommand, SourceEvent};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -91,11 +92,13 @@ async fn run_source(
         FleetProtocol::Operator => KubeSource::new(cluster, events).run(orders).await,
         FleetProtocol::Pool => {
             let client = DrainClient { identity: cluster.reader.clone(), node: cluster.node.clone() };
-            let (source, commands) = unbounded_channel();
-            let drain = OwnDrain { client, rules: None, events: events.clone(), source };
-            let source = PoolSource::new(cluster, PoolChoice::ByLabels, events);
+            let ((source, commands), (reporter, states)) = (unbounded_channel(), unbounded_channel());
+            let drain = OwnDrain { client, rules: None, events: events.clone(), source, reporter };
+            let reporter = NodeReporter::new(cluster.clone(), events.clone());
+            let source = PoolSource::new(cluster, PoolChoice::ByLabels, reporter.labels(), events);
             tokio::select! {
                 () = drain.run(orders) => {}
+                () = reporter.run(states) => {}
                 () = source.run(commands) => {}
             }
         }
