@@ -26,7 +26,7 @@ pub struct ReleaseRow {
     pub reason: Option<String>,
 }
 
-/// What follows a release in the update graph.
+/// Position of a release in the update graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum ReleaseStep {

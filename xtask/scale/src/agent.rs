@@ -36,11 +36,11 @@ pub(crate) enum FleetProtocol {
 }
 
 impl FleetProtocol {
-    /// Return the number of an agent's connections, at most: its watches, and some requests at a time.
+    /// Return the number of an agent's connections: one per watch, and one per identity for its requests.
     pub(crate) fn connections(self) -> u64 {
         match self {
-            Self::Operator => 7,
-            Self::Pool => 4,
+            Self::Operator => 5,
+            Self::Pool => 3,
         }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn isolate(connections: u64) -> Result<()> {
         .context("widening the range of ports")?;
     let needed = connections + OTHER_FILES;
     let most = getrlimit(Resource::Nofile).maximum.unwrap_or(u64::MAX).max(needed);
-    setrlimit(Resource::Nofile, Rlimit { current: Some(needed), maximum: Some(most) }).with_context(|| {
+    setrlimit(Resource::Nofile, Rlimit { current: Some(most), maximum: Some(most) }).with_context(|| {
         format!(
             "the fleet needs {needed} open files, and the API server as many: the limit (ulimit -Hn) is lower"
         )

@@ -1,5 +1,5 @@
-//! What the cluster's components do in the trial: Nodes, configs and the pool are made, a config is rolled out, Nodes are
-//! "drained", and the status of the pool is kept.
+//! Components of the cluster in the trial: they make Nodes, configs and the pool, roll out a config, take Nodes for
+//! drained, and keep the status of the pool.
 
 use std::path::Path;
 use std::time::Duration;

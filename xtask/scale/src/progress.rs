@@ -1,8 +1,8 @@
-//! Progress of the fleet: which config each agent is done with, and which agents cannot reach the API server.
+//! Progress of the fleet: the config that each agent is done with, and the agents that cannot reach the API server.
 
 use std::sync::{Mutex, PoisonError};
 
-/// What is known about an agent.
+/// State of an agent.
 #[derive(Debug, Clone, Default)]
 struct AgentState {
     done: Option<String>,

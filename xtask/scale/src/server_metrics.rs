@@ -1,9 +1,15 @@
 //! Figures of the API server, from its own metrics and from its process.
 
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kube::Client;
+use tokio::time::sleep;
+
+/// Attempts to read the metrics after a failed one, and the time between them.
+const ATTEMPTS: u32 = 10;
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// Figures at one moment. Sums since the server started.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -21,8 +27,17 @@ pub(crate) struct ServerFigures {
 impl ServerFigures {
     /// Read the figures from the server.
     pub(crate) async fn read(client: &Client) -> Result<Self> {
-        let request = http::Request::get("/metrics").body(Vec::new())?;
-        Ok(Self::parse(&client.request_text(request).await.context("reading the metrics of the API server")?))
+        let mut attempts = 0;
+        loop {
+            let request = http::Request::get("/metrics").body(Vec::new())?;
+            match client.request_text(request).await {
+                Ok(text) => return Ok(Self::parse(&text)),
+                // A server under load ends connections that it takes for idle.
+                Err(_) if attempts < ATTEMPTS => attempts += 1,
+                Err(error) => return Err(error).context("reading the metrics of the API server"),
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     fn parse(text: &str) -> Self {

@@ -47,7 +47,7 @@ pub(crate) struct PartFigures {
 /// Share of the agents at a time, in seconds from the beginning.
 pub(crate) type ProgressCurve = Vec<(f64, f64)>;
 
-/// What a trial found.
+/// Figures of a trial.
 #[derive(Debug)]
 pub(crate) struct TrialFigures {
     pub(crate) agents: usize,

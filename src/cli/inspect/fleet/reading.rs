@@ -16,7 +16,7 @@ use crate::report::fleet::FleetDocument;
 /// Shortest time between two outputs of a fleet that changes.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// What an invocation shows of the fleet.
+/// Part of the fleet that an invocation shows.
 pub(super) struct FleetView<'a> {
     /// Pool whose nodes are shown; `None` for all.
     pub(super) pool: Option<&'a str>,
