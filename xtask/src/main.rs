@@ -208,7 +208,7 @@ fn bench(tree: &ProjectTree, options: &[OsString]) -> Result<()> {
 
 /// Run the trial of scale. What it counts does not depend on the speed of a build.
 fn scale(tree: &ProjectTree, options: &[OsString]) -> Result<()> {
-    invocation::run(tree.cargo(&["run", "--quiet", "--package", "scale", "--"]).args(options))
+    invocation::run(tree.cargo(&["run", "--profile", "scale", "--package", "scale", "--"]).args(options))
 }
 
 #[cfg(test)]
