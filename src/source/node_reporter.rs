@@ -18,7 +18,7 @@ use crate::source::SourceEvent;
 use crate::source::kube::retry_timer::RetryTimer;
 use crate::source::kube::{RunningRequest, next_of};
 
-/// Labels of the Node: `None` before it was read, and the reason while it cannot be read.
+/// Labels of the Node as they were last read: `None` before, and the reason if reading failed so far.
 pub type ReadLabels = Option<Result<BTreeMap<String, String>, String>>;
 
 /// Reports on the Node.
@@ -102,10 +102,17 @@ impl NodeReporter {
         watching.fail(error);
     }
 
-    /// A report is informative: the update goes on without it, unless the labels decide about it.
+    /// A report is informative: the update goes on without it, and labels that were read stay in force. The watch goes on after an
+    /// error, and says nothing of a Node that stays as it is.
     fn cannot_read(&mut self, error: &ClusterError) {
         self.warn_once(format!("the state is not reported on the Node: {error}"));
-        self.labels.send_replace(Some(Err(error.to_string())));
+        self.labels.send_if_modified(|known| {
+            let is_unread = !matches!(known, Some(Ok(_)));
+            if is_unread {
+                *known = Some(Err(error.to_string()));
+            }
+            is_unread
+        });
     }
 
     fn warn_once(&mut self, reason: String) {
@@ -163,5 +170,38 @@ impl NodeReporter {
                 reporting.fail(&error);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tokio::sync::mpsc::unbounded_channel;
+
+    use super::*;
+    use crate::cluster::{ClusterIdentity, RequestCounts};
+    use crate::core::daemon::node::annotations::NodeAnnotations;
+
+    #[test]
+    fn labels_that_were_read_outlast_a_failed_watch() {
+        let identity = ClusterIdentity::of(Path::new("/none"), RequestCounts::default());
+        let (node, namespace) = ("node-7".to_owned(), "default".to_owned());
+        let cluster = ClusterClient { node, namespace, reader: identity.clone(), writer: identity };
+        let mut reporter = NodeReporter::new(cluster, unbounded_channel().0);
+        let labels = reporter.labels();
+        reporter.node_changed(None);
+        assert!(matches!(&*labels.borrow(), Some(Err(reason)) if reason.contains("node-7")));
+        let read = BTreeMap::from([("role".to_owned(), "worker".to_owned())]);
+        let node = ObservedNode {
+            uid: "1".into(),
+            version: 1,
+            annotations: NodeAnnotations::new(),
+            labels: read.clone(),
+        };
+        reporter.node_changed(Some(node));
+        let failed = ClusterError::ServerError("500".to_owned());
+        reporter.failed(&failed, &mut RetryTimer::default());
+        assert_eq!(*labels.borrow(), Some(Ok(read)));
     }
 }
