@@ -81,12 +81,14 @@ struct SetReference {
 }
 
 /// Pools that a node belongs to.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct NodePools<'a> {
     /// The pool whose config the node gets.
     pub primary: &'a NodePool,
     /// The pool of workers, where the node's own is a custom one.
     pub worker: Option<&'a NodePool>,
+    /// Other pools that select the node.
+    pub others: Vec<&'a NodePool>,
 }
 
 impl NodePools<'_> {
@@ -116,26 +118,17 @@ fn selects(pool: &NodePool, labels: &BTreeMap<String, String>) -> Result<bool, C
     Ok(!selector.selects_all() && selector.matches(labels))
 }
 
-/// Return the pools that select a node with these labels.
-pub(super) fn pools_that_select<'a>(
+/// Return the pools that a node with these labels belongs to.
+pub fn pools_of<'a>(
     labels: &BTreeMap<String, String>,
     pools: &'a [NodePool],
-) -> Result<Vec<&'a NodePool>, ClusterError> {
+) -> Result<NodePools<'a>, ClusterError> {
     let mut selecting = Vec::new();
     for pool in pools {
         if selects(pool, labels)? {
             selecting.push(pool);
         }
     }
-    Ok(selecting)
-}
-
-/// Return the pools that a node with these labels belongs to.
-pub fn pools_of<'a>(
-    labels: &BTreeMap<String, String>,
-    pools: &'a [NodePool],
-) -> Result<NodePools<'a>, ClusterError> {
-    let selecting = pools_that_select(labels, pools)?;
     let named = |name: &str| selecting.iter().copied().find(|pool| pool.name == name);
     let is_custom = |pool: &&NodePool| ![MASTER, WORKER].contains(&pool.name.as_str());
     let custom: Vec<_> = selecting.iter().copied().filter(is_custom).collect();
@@ -148,7 +141,9 @@ pub fn pools_of<'a>(
     let primary = named(MASTER).or(custom).or_else(|| selecting.first().copied());
     let primary =
         primary.ok_or_else(|| ClusterError::UnknownPool("no pool selects the node's labels".to_owned()))?;
-    Ok(NodePools { primary, worker: named(WORKER).filter(|_| custom.is_some()) })
+    let worker = named(WORKER).filter(|_| custom.is_some());
+    selecting.retain(|pool| pool.name != primary.name);
+    Ok(NodePools { primary, worker, others: selecting })
 }
 
 impl ClusterClient {

@@ -31,8 +31,8 @@ const GRACE: Duration = Duration::from_secs(15);
 /// A watch that ends within this time counts as failed, so that the caller backs off.
 const BRIEF: Duration = Duration::from_secs(1);
 
-/// Objects in one answer of a list.
-const PIECE: u32 = 500;
+/// Objects in one answer of a list that may be long.
+pub(super) const PIECE: u32 = 500;
 
 type Events<K> = BoxStream<'static, kube::Result<WatchEvent<K>>>;
 
@@ -51,6 +51,14 @@ impl WatchSelection {
         match self {
             Self::Named(name) => Some(format!("metadata.name={name}")),
             Self::All | Self::Labelled(_) => None,
+        }
+    }
+
+    /// Objects in one answer. API servers answer a list without a limit from their cache, and many agents ask for one object each.
+    fn piece(&self) -> Option<u32> {
+        match self {
+            Self::Named(_) => None,
+            Self::All | Self::Labelled(_) => Some(PIECE),
         }
     }
 
@@ -167,7 +175,7 @@ where
     })
 }
 
-/// Read all objects of a list by pieces, and what `keep` makes of each, with the resource version of the list.
+/// Read all objects of a list, by pieces if it has a limit, and what `keep` makes of each, with the resource version of the list.
 pub(super) async fn list_by_pieces<K: Clone, T, P>(
     selected: ListParams,
     list: impl Fn(ListParams) -> P,
@@ -176,7 +184,7 @@ pub(super) async fn list_by_pieces<K: Clone, T, P>(
 where
     P: Future<Output = Result<ObjectList<K>, kube::Error>>,
 {
-    let mut parameters = selected.limit(PIECE);
+    let mut parameters = selected;
     let mut kept = Vec::new();
     loop {
         let piece = with_timeout(list(parameters.clone())).await?;
@@ -266,6 +274,7 @@ where
         let selected = ListParams {
             field_selector: self.selection.fields(),
             label_selector: self.selection.labels(),
+            limit: self.selection.piece(),
             ..ListParams::default()
         };
         let keep = |object: K| {

@@ -12,8 +12,7 @@ pub use watch::{FleetChange, WatchedFleet};
 
 use crate::cluster::leases::GROUP_LABEL;
 use crate::cluster::node::is_ready;
-use crate::cluster::node_pool::pools_that_select;
-use crate::cluster::watch::list_by_pieces;
+use crate::cluster::watch::{PIECE, list_by_pieces};
 use crate::cluster::{ClusterError, ClusterIdentity, GROUP, NodePool, objects, pools_of, with_timeout};
 use crate::core::daemon::node::annotations::{CURRENT_CONFIG, DESIRED_CONFIG, REASON, RETRY, STATE};
 use crate::core::daemon::node::node_report::{NodeReport, REPORT};
@@ -40,9 +39,8 @@ impl ReadNode {
     pub fn in_pools(self, pools: &[NodePool]) -> FleetNode {
         let (pool, other_pools) = match pools_of(&self.labels, pools) {
             Ok(found) => {
-                let all = pools_that_select(&self.labels, pools).unwrap_or_default();
-                let others = all.iter().map(|pool| pool.name()).filter(|name| *name != found.primary.name());
-                (NodePoolName::Named(found.primary.name().to_owned()), others.map(str::to_owned).collect())
+                let others = found.others.iter().map(|pool| pool.name().to_owned());
+                (NodePoolName::Named(found.primary.name().to_owned()), others.collect())
             }
             Err(_) if pools.is_empty() => (NodePoolName::Unknown, Vec::new()),
             Err(error) => (NodePoolName::Ambiguous(error.to_string()), Vec::new()),
@@ -63,7 +61,7 @@ impl FleetClient {
         keep: impl Fn(DynamicObject) -> T,
     ) -> Result<Vec<T>, ClusterError> {
         let list = |piece: ListParams| async move { api.list(&piece).await };
-        Ok(list_by_pieces(selected, list, |object| Some(keep(object))).await?.0)
+        Ok(list_by_pieces(selected.limit(PIECE), list, |object| Some(keep(object))).await?.0)
     }
 
     /// Read all Nodes, in the order of their names.
@@ -137,7 +135,7 @@ impl FleetClient {
             Some(StoredConfig { name: object.name_any(), is_owned })
         };
         let list = |piece: ListParams| async move { api.list_metadata(&piece).await };
-        Ok(list_by_pieces(ListParams::default(), list, stored).await?.0)
+        Ok(list_by_pieces(ListParams::default().limit(PIECE), list, stored).await?.0)
     }
 
     /// Remove a MachineConfig.

@@ -46,9 +46,13 @@ impl ReleaseRow {
     /// Describe the release of the cluster, or without one those of its nodes, by version.
     #[must_use]
     pub fn of_fleet(graph: &UpdateGraph, cluster: Option<&str>, nodes: &[NodeRow]) -> Vec<Self> {
-        let mut versions = BTreeMap::<&str, usize>::new();
+        let (mut systems, mut versions) = (BTreeMap::<&str, usize>::new(), BTreeMap::<&str, usize>::new());
         for node in nodes {
-            *versions.entry(cluster.unwrap_or_else(|| os_version(graph, &node.os))).or_default() += 1;
+            *systems.entry(&node.os).or_default() += 1;
+        }
+        // Few systems for many nodes.
+        for (os, nodes) in systems {
+            *versions.entry(cluster.unwrap_or_else(|| os_version(graph, os))).or_default() += nodes;
         }
         versions.into_iter().map(|(version, nodes)| Self::of(graph, version, nodes)).collect()
     }
@@ -78,7 +82,7 @@ impl ReleaseRow {
 /// Version in the name that a Node gives its operating system, such as `Fedora CoreOS 42.20250701.3.0`: the word that the graph has
 /// as a version; the whole name if it has none.
 fn os_version<'a>(graph: &UpdateGraph, os: &'a str) -> &'a str {
-    os.split_whitespace().find(|word| graph.step_from(word) != UpdateStep::Unknown).unwrap_or(os)
+    os.split_whitespace().find(|word| graph.release(word).is_some()).unwrap_or(os)
 }
 
 #[cfg(test)]

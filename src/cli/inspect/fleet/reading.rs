@@ -93,7 +93,7 @@ pub(super) async fn watch(
         tokio::select! {
             change = changes.next() => match change {
                 Some(Ok(change)) => {
-                    let is_first = matches!(change, FleetChange::Nodes(_)) && !fleet.has_nodes() && due.is_none();
+                    let is_first = matches!(change, FleetChange::Nodes(_)) && !fleet.has_nodes();
                     fleet.take(change);
                     failed.clear();
                     if fleet.has_nodes() {

@@ -51,7 +51,7 @@ pub enum UpdateStep<'a> {
 
 impl UpdateGraph {
     /// Return the release of a version.
-    fn release(&self, version: &str) -> Option<&GraphRelease> {
+    pub(super) fn release(&self, version: &str) -> Option<&GraphRelease> {
         self.releases.iter().find(|release| release.version == version)
     }
 

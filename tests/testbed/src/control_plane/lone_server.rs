@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use kube::Client;
 
-use super::server::{connect, define, free_port, kubeconfig, unpacked};
+use super::server::{connect, define, free_port, is_serving, kubeconfig, unpacked};
 use crate::preconditions::require_installed;
 
 /// Longest time that the server may take to start; with many objects it reads them first.
@@ -85,11 +85,8 @@ impl LoneServer {
         server.args(["--port", &self.port.to_string(), "--cert-dir", "certs"]);
         self.server = Some(server.spawn().expect("the API server starts"));
         let end = Instant::now() + START;
-        loop {
-            let request = hyper::Request::get("/readyz").body(Vec::new()).unwrap();
-            if self.client().await.request_text(request).await.is_ok_and(|text| text == "ok") {
-                return;
-            }
+        let client = self.client().await;
+        while !is_serving(&client).await {
             assert!(Instant::now() < end, "the API server does not start: see {}", self.directory.display());
             tokio::time::sleep(PAUSE).await;
         }

@@ -186,12 +186,17 @@ pub(super) async fn connect(kubeconfig: &str) -> Client {
     Client::try_from(config).unwrap()
 }
 
+/// True if the server says that it is ready.
+pub(super) async fn is_serving(client: &Client) -> bool {
+    let request = hyper::Request::get("/readyz").body(Vec::new()).unwrap();
+    client.request_text(request).await.is_ok_and(|text| text == "ok")
+}
+
 /// Wait until the server answers; false if its keeper ends before.
 async fn is_ready(client: &Client, directory: &Path) -> bool {
     let end = Instant::now() + START;
     while Instant::now() < end && is_locked(&directory.join("alive")) {
-        let request = hyper::Request::get("/readyz").body(Vec::new()).unwrap();
-        if client.request_text(request).await.is_ok_and(|text| text == "ok") {
+        if is_serving(client).await {
             return true;
         }
         tokio::time::sleep(PAUSE).await;
