@@ -62,40 +62,61 @@ async fn import(worker: &Worker, repo: &ostree::Repo, reference: &str) -> anyhow
     let count = missing.len();
     let sizes: HashMap<String, u64> =
         missing.iter().map(|layer| (layer.layer().digest().to_string(), layer.layer().size())).collect();
-    let mut number = 0;
-    let slow_layers = Faults::load(&worker.faults).slow_layers;
+    let mut progress =
+        LayerProgress { worker, sizes, count, number: 0, pause: Faults::load(&worker.faults).slow_layers };
     let mut layers = importer.request_progress();
     let import = importer.import(prepared);
     tokio::pin!(import);
     loop {
         tokio::select! {
             biased;
-            Some(layer) = layers.recv() => {
-                let kind = match &layer {
-                    ImportProgress::OstreeChunkStarted(_) | ImportProgress::OstreeChunkCompleted(_) => "ostree chunk",
-                    _ => "layer",
-                };
-                match layer {
-                    ImportProgress::OstreeChunkStarted(layer) | ImportProgress::DerivedLayerStarted(layer) => {
-                        number += 1;
-                        let digest = layer.digest().to_string();
-                        let size = shown(sizes.get(&digest).copied().unwrap_or_default());
-                        let short = digest.split(':').next_back().unwrap_or_default();
-                        let short = short.get(..19).unwrap_or(short);
-                        worker.say(Said::TaskBegin(format!(
-                            "[{number}/{count}] Fetching {kind} {short} ({size})"
-                        )));
-                        let paused = worker.pause_for(slow_layers);
-                        // A task ends in any case.
-                        paused.inspect_err(|_| worker.say(Said::TaskEnd("done".to_owned())))?;
-                    }
-                    ImportProgress::OstreeChunkCompleted(_) | ImportProgress::DerivedLayerCompleted(_) => {
-                        worker.say(Said::TaskEnd("done".to_owned()));
-                    }
+            Some(layer) = layers.recv() => progress.signal(&layer)?,
+            state = &mut import => {
+                let state = state?;
+                // The import may end at the poll that tells of its last layer.
+                while let Ok(layer) = layers.try_recv() {
+                    progress.signal(&layer)?;
                 }
+                return Ok(state.merge_commit);
             }
-            state = &mut import => return Ok(state?.merge_commit),
         }
+    }
+}
+
+/// Signals of the layers of one import.
+struct LayerProgress<'w> {
+    worker: &'w Worker,
+    /// Bytes of each missing layer, by its digest.
+    sizes: HashMap<String, u64>,
+    /// Missing layers.
+    count: usize,
+    /// Layers that began so far.
+    number: usize,
+    /// Milliseconds that each layer takes longer.
+    pause: u64,
+}
+
+impl LayerProgress<'_> {
+    /// Signal the begin or the end of a layer's task.
+    fn signal(&mut self, progress: &ImportProgress) -> anyhow::Result<()> {
+        let end = || self.worker.say(Said::TaskEnd("done".to_owned()));
+        let (kind, layer) = match progress {
+            ImportProgress::OstreeChunkStarted(layer) => ("ostree chunk", layer),
+            ImportProgress::DerivedLayerStarted(layer) => ("layer", layer),
+            ImportProgress::OstreeChunkCompleted(_) | ImportProgress::DerivedLayerCompleted(_) => {
+                end();
+                return Ok(());
+            }
+        };
+        self.number += 1;
+        let (number, count) = (self.number, self.count);
+        let digest = layer.digest().to_string();
+        let size = shown(self.sizes.get(&digest).copied().unwrap_or_default());
+        let short = digest.split(':').next_back().unwrap_or_default();
+        let short = short.get(..19).unwrap_or(short);
+        self.worker.say(Said::TaskBegin(format!("[{number}/{count}] Fetching {kind} {short} ({size})")));
+        // A task ends in any case.
+        self.worker.pause_for(self.pause).inspect_err(|_| end())
     }
 }
 
