@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::cluster::busy_server::BusyServer;
+use crate::cluster::BusyServer;
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::https::UnvalidatedTls;

@@ -1,13 +1,11 @@
 //! Client of the cluster's API server: watch and annotate this Node, read MachineConfigs, trust material, pinned
 //! image sets and the disruption policy, create and write the MachineConfigNode, send events, hold Leases, drain the Node.
 
-mod busy_server;
-mod client_config;
+mod connection;
 mod controller_config;
 mod drain;
 mod error;
 mod fleet;
-mod identity;
 pub mod introduction;
 mod leases;
 mod machine_config;
@@ -15,24 +13,21 @@ mod machine_config_node;
 mod node;
 mod node_pool;
 mod pinned_image_sets;
-mod request_counts;
 mod watch;
 
 use std::time::Duration;
 
-pub use busy_server::BusyServer;
+pub use connection::{BusyServer, ClusterIdentity, RequestCounts};
 pub use controller_config::ControllerTrust;
 pub use drain::{DrainClient, EvictionAnswer};
 pub use error::ClusterError;
 pub use fleet::{FleetChange, FleetClient, ReadNode, WatchedFleet};
-pub use identity::ClusterIdentity;
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 pub use leases::LeaseClient;
 pub use machine_config_node::NodeStatus;
 pub use node::ObservedNode;
 pub use node_pool::{NodePool, NodePools, pools_of};
-pub use request_counts::RequestCounts;
 
 /// API group of the machine-config-operator's resources.
 const GROUP: &str = "machineconfiguration.openshift.io";

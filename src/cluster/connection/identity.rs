@@ -10,8 +10,9 @@ use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
 use tower::util::MapResultLayer;
 
-use crate::cluster::busy_server::refuse_busy;
-use crate::cluster::{ClusterError, RequestCounts, client_config};
+use super::busy_server::refuse_busy;
+use super::{RequestCounts, client_config};
+use crate::cluster::ClusterError;
 use crate::core::values::causes::chain;
 use crate::https::ensure_validated_tls;
 
@@ -56,7 +57,7 @@ impl ClusterIdentity {
     }
 
     /// Return the client; create it from the kubeconfig if there is none.
-    pub(super) fn client(&self) -> Result<Client, ClusterError> {
+    pub(in crate::cluster) fn client(&self) -> Result<Client, ClusterError> {
         if let Some(client) = &*self.client.lock().unwrap_or_else(PoisonError::into_inner) {
             return Ok(client.clone());
         }
