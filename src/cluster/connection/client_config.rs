@@ -34,9 +34,12 @@ pub(super) enum KubeconfigProblem {
     ProxyUrl,
     #[error("`proxy-url` of the cluster has the scheme `{0}`; http and https are supported")]
     ProxyScheme(String),
-    /// Any other error of the library, whose text includes its causes.
+    /// Any other error of the library that reads the file, whose text includes its causes.
     #[error("{0}")]
     Other(KubeconfigError),
+    /// Credentials that the client cannot use.
+    #[error(transparent)]
+    Client(#[from] kube::Error),
 }
 
 impl From<KubeconfigError> for KubeconfigProblem {

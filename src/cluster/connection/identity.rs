@@ -3,21 +3,17 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use kube::Client;
-use kube::client::ClientBuilder;
 use kube::config::AuthInfo;
 use tower::util::MapResultLayer;
 
 use super::busy_server::refuse_busy;
+use super::http_client::{KeepAlive, http_client};
 use super::{RequestCounts, client_config};
 use crate::cluster::ClusterError;
 use crate::core::values::causes::chain;
 use crate::https::ensure_validated_tls;
-
-/// Deadline for establishing a connection.
-const CONNECTION: Duration = Duration::from_secs(10);
 
 /// Kubeconfig path and the client that was created from it. Clones share the client.
 #[derive(Clone)]
@@ -82,11 +78,8 @@ impl ClusterIdentity {
         if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
             ensure_validated_tls()?;
         }
-        config.connect_timeout = Some(CONNECTION);
-        // Callers retry, after the time that a busy server names. The client's own retries would be repeated
-        // within milliseconds, up to the deadline of the request.
-        config.default_retry = false;
-        let client = ClientBuilder::try_from(config).map_err(|error| failed(chain(&error)))?;
+        let client =
+            http_client(&config, KeepAlive::KUBERNETES).map_err(|problem| failed(chain(&problem)))?;
         let (requests, keeps_refusals) = (self.requests.clone(), self.keeps_refusals);
         let receive = move |response| {
             requests.count(&response);
@@ -110,6 +103,8 @@ fn ensure_bare_token(file: &Path) -> Result<(), ClusterError> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use kube::api::Api;
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;

@@ -3,8 +3,11 @@
 
 mod busy_server;
 mod client_config;
+mod first_request;
+mod http_client;
 mod identity;
 mod request_counts;
+mod tls;
 
 pub use busy_server::BusyServer;
 pub use identity::ClusterIdentity;

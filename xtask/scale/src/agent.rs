@@ -36,11 +36,11 @@ pub(crate) enum FleetProtocol {
 }
 
 impl FleetProtocol {
-    /// Return the number of an agent's connections: one per watch, and one per identity for its requests.
+    /// Return the largest number of an agent's connections: one per identity, and one that is made while the last one ends.
     pub(crate) fn connections(self) -> u64 {
         match self {
-            Self::Operator => 5,
-            Self::Pool => 3,
+            Self::Operator => 3,
+            Self::Pool => 2,
         }
     }
 }

@@ -27,7 +27,7 @@ const PLOT: &str = "docs/development/scale.svg";
 #[command(name = "cargo xtask scale")]
 struct ScaleArgs {
     /// Number of agents of a fleet with the machine-config-operator; several times for several fleets
-    #[arg(long, value_name = "N", default_values_t = [1000, 2500])]
+    #[arg(long, value_name = "N", default_values_t = [1000, 5000])]
     operator: Vec<u32>,
     /// Number of agents of a fleet whose configs a pool names; several times for several fleets
     #[arg(long, value_name = "N", default_values_t = [1000, 5000])]

@@ -8,7 +8,7 @@ const PREFACE: &str = "\
 
 Written by `cargo xtask scale --write`: fleets of simulated agents in one process, against a real API server (the library of
 Kubernetes' own, with etcd) on the same machine. Each agent runs the product's source, state machine and publication, over a
-host that does at once what it is asked to; each has connections of its own. All agents join at once, and all update at once:
+host that does at once what it is asked to; each has connections of its own, one per identity. All agents join at once, and all update at once:
 no component of the cluster and no reboot policy spreads them.
 ";
 
@@ -29,8 +29,9 @@ const NOTES: &str = "
 type TableRow = (&'static str, fn(&TrialFigures) -> String);
 
 /// Rows of the table.
-const ROWS: [TableRow; 14] = [
+const ROWS: [TableRow; 15] = [
     ("watches per agent", |trial| per_agent(trial, trial.rest.server.watches)),
+    ("connections per agent", |trial| per_agent(trial, as_float(trial.connections))),
     ("join: seconds", |trial| seconds(&trial.join)),
     ("join: requests per agent", |trial| requests(trial, &trial.join)),
     ("at rest: requests per agent and hour", |trial| hourly(trial, as_float(trial.rest.requests))),
@@ -133,6 +134,7 @@ mod tests {
             join: part,
             rest: part,
             update: part,
+            connections: 25,
             recovery: PartFigures { server_memory: 300.0, ..part },
             agents_memory: 5.0,
             updated: Vec::new(),
@@ -146,6 +148,7 @@ mod tests {
             line.split('|').nth(2).unwrap().trim().to_owned()
         };
         assert_eq!(cells("watches per agent"), "2.0");
+        assert_eq!(cells("connections per agent"), "2.5");
         assert_eq!(cells("requests per agent and hour"), "180.0");
         assert_eq!(cells("KiB of watches per agent"), "2.0");
         assert_eq!(cells("largest"), "300");

@@ -56,6 +56,8 @@ pub(crate) struct TrialFigures {
     pub(crate) rest: PartFigures,
     pub(crate) update: PartFigures,
     pub(crate) recovery: PartFigures,
+    /// Connections to the API server at rest, those of the cluster's components included.
+    pub(crate) connections: u64,
     /// Resident memory of all agents, in MiB.
     pub(crate) agents_memory: f64,
     /// Agents that are done with the new config.
@@ -137,6 +139,7 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
     let end = Instant::now() + rest;
     let is_over = |_: &Fleet, _| if Instant::now() < end { 0.0 } else { 1.0 };
     let (rest, _) = fleet.follow(&server, before, is_over).await?;
+    let connections = server.connections();
     let agents_memory = resident_memory(std::process::id())? - memory_before;
     let before = fleet.now().await?;
     let rolling = tokio::spawn({
@@ -146,6 +149,29 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
     let (update, updated) = fleet.follow(&server, before, |fleet, _| fleet.share_done(second)).await?;
     rolling.await??;
     eprintln!("they were updated in {:.0} s", update.seconds);
+    let (recovery, watching) = lose_server(&fleet, &mut server, outage).await?;
+    eprintln!("they were back in {:.0} s", recovery.seconds);
+    running.iter().chain([&serving]).for_each(tokio::task::JoinHandle::abort);
+    Ok(TrialFigures {
+        agents,
+        protocol,
+        join,
+        rest,
+        update,
+        recovery,
+        connections,
+        agents_memory,
+        updated,
+        watching,
+    })
+}
+
+/// Stop the API server for a time, and follow how the fleet comes back.
+async fn lose_server(
+    fleet: &Fleet,
+    server: &mut LoneServer,
+    outage: Duration,
+) -> Result<(PartFigures, ProgressCurve)> {
     let watches = fleet.now().await?.0.watches;
     server.kill();
     sleep(outage).await;
@@ -156,10 +182,7 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
         let share = figures.watches / watches;
         if fleet.progress.failing() == 0 { share } else { share.min(0.999) }
     };
-    let (recovery, watching) = fleet.follow(&server, before, reached).await?;
-    eprintln!("they were back in {:.0} s", recovery.seconds);
-    running.iter().chain([&serving]).for_each(tokio::task::JoinHandle::abort);
-    Ok(TrialFigures { agents, protocol, join, rest, update, recovery, agents_memory, updated, watching })
+    fleet.follow(server, before, reached).await
 }
 
 fn agent(

@@ -17,10 +17,13 @@ mod cluster {
             .unwrap();
         let (table, said) = (String::from_utf8_lossy(&trial.stdout), String::from_utf8_lossy(&trial.stderr));
         assert!(trial.status.success(), "{said}");
-        for (column, watches) in [3.0, 2.0].into_iter().enumerate() {
+        for (column, (watches, identities)) in [(3.0, 2.0), (2.0, 1.0)].into_iter().enumerate() {
             // The components of the cluster watch too.
             let open = figure(&table, "watches per agent", column).unwrap();
             assert!((watches..watches + 0.5).contains(&open), "{table}");
+            // So do their connections count, of which a busy one has several.
+            let connections = figure(&table, "connections per agent", column).unwrap();
+            assert!((identities..identities + watches).contains(&connections), "{table}");
             let requests = figure(&table, "update: requests per agent", column).unwrap();
             assert!((1.0..60.0).contains(&requests), "{table}");
             assert!(figure(&table, "update: events of watches per agent", column) >= Some(1.0), "{table}");

@@ -70,6 +70,18 @@ impl LoneServer {
         self.server.as_ref().map(Child::id)
     }
 
+    /// Return the number of open connections to the API server, from this process's network namespace.
+    pub fn connections(&self) -> u64 {
+        const ESTABLISHED: &str = "01";
+        let (sockets, port) =
+            (fs::read_to_string("/proc/self/net/tcp").unwrap(), format!(":{:04X}", self.port));
+        let is_to_server = |line: &&str| {
+            let mut fields = line.split_whitespace().skip(2);
+            fields.next().is_some_and(|remote| remote.ends_with(&port)) && fields.next() == Some(ESTABLISHED)
+        };
+        sockets.lines().filter(is_to_server).map(|_| 1).sum()
+    }
+
     /// Kill the API server: all its connections break.
     pub fn kill(&mut self) {
         if let Some(mut server) = self.server.take() {
