@@ -14,6 +14,9 @@ const STEADY: Duration = Duration::from_secs(60);
 /// Backoff of a repeated request.
 #[derive(Debug, Default)]
 pub(in crate::source) struct RetryTimer {
+    /// Class of the last failure.
+    class: Option<RetryClass>,
+    /// Consecutive failures of this class.
     failures: u32,
     next: Option<Instant>,
     since: Option<Instant>,
@@ -44,10 +47,11 @@ impl RetryTimer {
     /// Set the time of the next attempt, which needs what this class names.
     pub(in crate::source) fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
-        self.failures = if was_steady { 1 } else { self.failures.saturating_add(1) };
-        let delay = match self.failures {
-            1 => first_retry(boot::jitter()),
-            failures => class.backoff(failures, boot::jitter()),
+        let former = self.class.replace(class).filter(|_| !was_steady);
+        self.failures = if former == Some(class) { self.failures.saturating_add(1) } else { 1 };
+        let delay = match former {
+            None => first_retry(boot::jitter()),
+            Some(_) => class.backoff(self.failures, boot::jitter()),
         };
         self.next = Some(Instant::now() + error.retry_after() + delay);
     }
@@ -91,6 +95,22 @@ mod tests {
         let failed = ClusterError::ServerError("500".into());
         assert!(delay_after(1, &failed) < Duration::from_secs(6));
         assert!((Duration::from_secs(6)..Duration::from_secs(11)).contains(&delay_after(3, &failed)));
+    }
+
+    #[test]
+    fn failures_of_another_class_are_not_counted() {
+        let mut timer = RetryTimer::default();
+        let (unreachable, absent) =
+            (ClusterError::Unreachable("refused".into()), ClusterError::NotFound("sets".into()));
+        for _ in 0..9 {
+            timer.fail(&unreachable);
+        }
+        let shortest =
+            |seconds: u64| Duration::from_secs(seconds * 3 / 4)..Duration::from_secs(seconds * 5 / 4 + 1);
+        timer.fail_until(RetryClass::Repair, &absent);
+        assert!(shortest(15).contains(&timer.time_left()), "{:?}", timer.time_left());
+        timer.fail(&unreachable);
+        assert!(shortest(2).contains(&timer.time_left()), "{:?}", timer.time_left());
     }
 
     #[tokio::test]
