@@ -1,6 +1,6 @@
 //! Watch of a single object, or of all objects of a kind: a list, by pieces, then a watch for changes. The server ends a
-//! watch every few minutes; the next one continues from the last resource version, and only if that expired (status 410)
-//! the objects are listed again. What is kept of an object is made as it comes, so that memory does not grow with the
+//! watch every few minutes; the next one continues from the last resource version. After an error, and where that version
+//! expired (status 410), the objects are listed again. What is kept of an object is made as it comes, so that memory does not grow with the
 //! objects of a large cluster.
 //!
 //! The client library's own watcher gives all its watches one duration, of at most 295 seconds, and its delays after
@@ -122,7 +122,7 @@ impl<T> WatchedChange<T> {
 }
 
 /// Watch the object of this name: yields it at each change, and `None` while it does not exist. The stream
-/// goes on after an error.
+/// goes on after an error, with the object as it is then.
 pub(super) fn watch<K>(
     api: Api<K>,
     name: &str,
@@ -140,7 +140,7 @@ where
 }
 
 /// Watch all objects: yields what `keep` makes of each at each change, in the order of their names. The stream goes on
-/// after an error.
+/// after an error, with all objects as they are then.
 pub(super) fn watch_all<K, T>(
     api: Api<K>,
     keep: fn(K) -> T,
@@ -157,7 +157,7 @@ where
 }
 
 /// Watch the selected objects, and keep of each what `keep` makes of it; `None` counts as deleted. The stream goes on
-/// after an error.
+/// after an error, with a list.
 pub(super) fn watch_changes<K, T, F>(
     api: Api<K>,
     selection: WatchSelection,
@@ -217,8 +217,8 @@ where
             // Longest silence; after that the connection is dead.
             let silence = duration + GRACE;
             let Ok(event) = timeout(silence, events.next()).await else {
-                self.open = None;
-                return Err(ClusterError::TimedOut(silence));
+                self.fail(ClusterError::TimedOut(silence))?;
+                continue;
             };
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
@@ -239,7 +239,7 @@ where
                 None => {
                     self.open = None;
                     if since.elapsed() < BRIEF {
-                        return Err(ClusterError::ServerError("watches end immediately".to_owned()));
+                        self.fail(ClusterError::ServerError("watches end immediately".to_owned()))?;
                     }
                     sleep(pause(since.elapsed(), duration, boot::jitter())).await;
                 }
@@ -256,15 +256,11 @@ where
         Ok(OpenWatch { events, since: Instant::now(), duration: Duration::from_secs(seconds.into()) })
     }
 
-    /// Handle a failed watch: an expired resource version leads to a new list, any other error to the
-    /// caller's backoff.
+    /// Handle a failed watch: an expired resource version leads to a new list, any other error to the caller's backoff, and
+    /// to the list after it. The list tells the caller that the error is over: nothing may change for hours.
     fn fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
-        self.open = None;
-        if !matches!(error, ClusterError::Gone(_)) {
-            return Err(error);
-        }
-        self.version = None;
-        Ok(())
+        (self.open, self.version) = (None, None);
+        if matches!(error, ClusterError::Gone(_)) { Ok(()) } else { Err(error) }
     }
 
     async fn list<T>(&mut self) -> Result<WatchedChange<T>, ClusterError>
@@ -293,7 +289,46 @@ where
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::api::core::v1::Node;
+    use kube::{Client, Config};
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
     use super::*;
+
+    /// Answer each request with the next of these statuses and bodies, and return the API of the server's Nodes.
+    async fn server_with(answers: Vec<(&'static str, &'static str)>) -> Api<Node> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = listener.local_addr().unwrap();
+        tokio::spawn(async move {
+            for (status, body) in answers {
+                let (mut stream, _) = listener.accept().await.unwrap();
+                assert!(stream.read(&mut [0; 4096]).await.unwrap() > 0);
+                let length = body.len();
+                let answer = format!(
+                    "HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{body}"
+                );
+                stream.write_all(answer.as_bytes()).await.unwrap();
+            }
+        });
+        let mut config = Config::new(format!("http://{server}").parse().unwrap());
+        config.default_retry = false;
+        Api::all(Client::try_from(config).unwrap())
+    }
+
+    #[tokio::test]
+    async fn objects_are_listed_after_an_error() {
+        let list = r#"{"kind": "NodeList", "apiVersion": "v1", "metadata": {"resourceVersion": "7"},
+            "items": [{"metadata": {"name": "edge-7", "resourceVersion": "5"}}]}"#;
+        let failure =
+            r#"{"kind": "Status", "apiVersion": "v1", "status": "Failure", "message": "etcd", "code": 500}"#;
+        let answers = vec![("200 OK", list), ("500 Internal Server Error", failure), ("200 OK", list)];
+        let mut seen = Box::pin(watch(server_with(answers).await, "edge-7"));
+        assert!(seen.next().await.unwrap().unwrap().is_some());
+        let error = seen.next().await.unwrap().unwrap_err();
+        assert!(matches!(error, ClusterError::ServerError(_)), "{error}");
+        assert!(seen.next().await.unwrap().unwrap().is_some());
+    }
 
     #[test]
     fn durations_spread_between_five_and_ten_minutes() {

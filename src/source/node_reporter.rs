@@ -102,8 +102,7 @@ impl NodeReporter {
         watching.fail(error);
     }
 
-    /// A report is informative: the update goes on without it, and labels that were read stay in force. The watch goes on after an
-    /// error, and says nothing of a Node that stays as it is.
+    /// A report is informative: the update goes on without it, and labels that were read stay in force.
     fn cannot_read(&mut self, error: &ClusterError) {
         self.warn_once(format!("the state is not reported on the Node: {error}"));
         self.labels.send_if_modified(|known| {
