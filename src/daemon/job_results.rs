@@ -122,7 +122,8 @@ impl Daemon {
         if let Some(figures) = finished.findings.comparison {
             self.repairs.record(figures.repaired, self.started.elapsed());
         }
-        self.releases_block &= !finished.findings.has_released_block;
+        let has_released_block = finished.findings.has_released_block;
+        self.releases_block &= !has_released_block;
         if let Some(facts) = finished.findings.facts {
             if *self.irreconcilable != *facts.origin.irreconcilable_changes {
                 self.irreconcilable = facts.origin.irreconcilable_changes.clone().into();
@@ -140,6 +141,10 @@ impl Daemon {
         // Before the next job of the lifecycle, which may take its time; and after a phase that had it wait.
         self.begin_side_jobs();
         self.handle(finished.event);
+        // What is published names no block that a verification has released.
+        if has_released_block && self.lifecycle.blocked.is_some() {
+            self.handle(DaemonEvent::StateChanged);
+        }
         self.begin_side_jobs();
     }
 

@@ -295,7 +295,11 @@ impl WorkPorts<'_> {
         held_back: &BTreeSet<ManagedPath>,
         findings: &mut JobFindings,
     ) -> Result<DaemonEvent, TransactionError> {
-        running_host::unstage_leftover(&host.lock()?, &mut |access| self.session(access))?;
+        let locked = host.lock()?;
+        running_host::unstage_leftover(&locked, &mut |access| self.session(access))?;
+        let current = CurrentState::load_record(&host.root)?;
+        findings.has_released_block = blocked::release_former(&locked, current.as_ref())?;
+        drop(locked);
         let mut os = self.session(SysrootAccess::Read)?;
         let deployments = os.deployments()?;
         let booted = deployments.iter().find(|found| sysroot::is_booted(found, &host.booted));

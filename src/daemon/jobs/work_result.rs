@@ -33,7 +33,7 @@ pub(in crate::daemon) struct JobFindings {
     pub(in crate::daemon) boot_check: Vec<CheckResult>,
     /// Time until the running boot check times out, in seconds; only `WorkJob::Observe` reports it.
     pub(in crate::daemon) boot_check_left: Option<u64>,
-    /// True if the blocked target was released; only `WorkJob::Observe` reports it.
+    /// True if the blocked target was released; `WorkJob::Observe` and `WorkJob::Verify` report it.
     pub(in crate::daemon) has_released_block: bool,
     /// Generation that is staged; only `WorkJob::Prepare` reports it.
     pub(in crate::daemon) staged: Option<GenerationFigures>,

@@ -81,6 +81,20 @@ pub fn release(root: &Root) -> Result<(), HostError> {
     Ok(())
 }
 
+/// Release the blocked target if it is another config than the one that the host has, which is the desired one as well.
+/// Return true if it was released. An operator who desires the former config again has answered the rollback.
+pub(crate) fn release_former(
+    root: &LockedRoot<'_>,
+    current: Option<&GenerationRecord>,
+) -> Result<bool, HostError> {
+    let (Some(held), Some(current)) = (load_or_set_aside(root)?, current) else { return Ok(false) };
+    let is_former = held.config_hash != current.config_hash;
+    if is_former {
+        release(root.as_root())?;
+    }
+    Ok(is_former)
+}
+
 pub(crate) fn block(root: &Root, record: &GenerationRecord, reason: &str) -> Result<(), TransactionError> {
     let held = BlockedTarget {
         schema: SCHEMA,

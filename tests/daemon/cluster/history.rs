@@ -174,10 +174,13 @@ fn unhealthy_generation_is_rolled_back_and_blocked_and_the_node_is_uncordoned() 
     assert!(!writes.contains(&"state=Done"), "{writes:?}");
     let reason = cluster.annotation("reason").unwrap();
     assert!(reason.contains("boot check did not pass") && reason.contains("flameholder retry"), "{reason}");
-    // Another desired config removes the block.
+    // Another desired config removes the block, also the one that the host has.
     cluster.set_desired_config("rendered-one");
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("state=Done");
+    assert!(!agent.metrics().contains("flameholder_blocked{"), "{}", agent.metrics());
+    let history = host.run(["flameholder", "history"]);
+    assert!(history.stdout.contains("unblocked"), "{history:?}");
 }
 
 #[test]
