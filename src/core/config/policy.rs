@@ -85,6 +85,12 @@ pub struct DisruptionPolicy {
     overrides: BTreeSet<&'static str>,
 }
 
+/// Return true if the defaults have an action for this unit. A host without a cluster may have no such unit.
+#[must_use]
+pub fn is_unit_of_defaults(unit: &str) -> bool {
+    [CONTAINER_RUNTIME, CA_TRUST, KUBELET, REGISTRY_MIRROR].contains(&unit)
+}
+
 impl Default for DisruptionPolicy {
     /// The defaults that the MCO ships.
     fn default() -> Self {

@@ -6,6 +6,7 @@ use super::labels::SelinuxLabels;
 use super::prepare::{FailedPathStep, prepare};
 use super::recover::{RecoveryError, changed_directories, lock_accounts};
 use super::{journal, moves, recover};
+use crate::core::config::policy;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::journal::{
     Journal, JournalIntent, JournalMove, JournalScope, TransactionState, VERSION,
@@ -188,9 +189,22 @@ fn perform_actions(
     for action in &intent.actions {
         journal::append_state(disk, TransactionState::Acting { begun: *begun + 1 })?;
         *begun += 1;
-        services.perform(action).map_err(Box::new)?;
+        perform_action(services, action)?;
     }
     Ok(journal::append_state(disk, TransactionState::Committed)?)
+}
+
+/// Run a service action. A unit of the default policy that the host does not have runs with nothing of the former files.
+fn perform_action(services: &dyn ServiceControl, action: &ServiceAction) -> Result<(), Box<ServiceError>> {
+    match services.perform(action) {
+        Err(ServiceError::NotFound { .. })
+            if action.unit().is_some_and(|unit| policy::is_unit_of_defaults(unit.as_str())) =>
+        {
+            log::info!("{action}: this host has no such unit");
+            Ok(())
+        }
+        result => result.map_err(Box::new),
+    }
 }
 
 /// Undo a failed change. The caller has not reported success yet, so even a journal whose last line says
@@ -226,4 +240,32 @@ pub fn write_to_unused(
     prepared.moves.iter().try_for_each(|act| moves::perform(disk, act))?;
     disk.sync(&changed_directories(&prepared.moves))?;
     recover::remove_staging(disk, &staging.directories(), &[])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::enablement::UnitName;
+
+    /// Service manager without units.
+    #[derive(Debug)]
+    struct UnitlessServices;
+
+    impl ServiceControl for UnitlessServices {
+        fn perform(&self, action: &ServiceAction) -> Result<(), ServiceError> {
+            Err(ServiceError::NotFound { action: action.clone() })
+        }
+
+        fn stop_commands(&self, _: &str) -> Option<Vec<Vec<String>>> {
+            None
+        }
+    }
+
+    #[test]
+    fn unit_of_the_defaults_may_be_missing() {
+        let reload = |unit: &str| ServiceAction::Reload { unit: UnitName::parse(unit).unwrap() };
+        perform_action(&UnitlessServices, &reload("crio.service")).unwrap();
+        let error = perform_action(&UnitlessServices, &reload("chronyd.service")).unwrap_err();
+        assert!(error.to_string().contains("no such unit"), "{error}");
+    }
 }

@@ -122,8 +122,10 @@ pub(crate) fn undo(
     disk.sync(&changed_directories(&intent.moves))?;
     drop(accounts);
     // Service actions do not stop the recovery: a service that fails with the previous files would fail in
-    // each retry.
-    let failed = intent.actions.iter().take(actions).find_map(|action| services.perform(action).err());
+    // each retry. A unit that does not exist has nothing to undo.
+    let failed = intent.actions.iter().take(actions).find_map(|action| {
+        services.perform(action).err().filter(|error| !matches!(error, ServiceError::NotFound { .. }))
+    });
     // The journal refers to the staged content, so it is removed first. Neither removal needs free space.
     journal::close_durably(disk)?;
     remove_staging(disk, &intent.staging, &[])?;
