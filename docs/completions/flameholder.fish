@@ -55,7 +55,7 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "firstboot" 
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "work" -d 'For the daemon: do one job on the host, read from standard input'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "introduce" -d 'In a pod: lend the token of the pod\'s service account to the daemon on the host'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; a directory of them, which are merged as by the daemon; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-image -d 'Take this OS image instead of the one that the config names' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
 native\t'Accept these, and also directories, links and appended contents'"
@@ -88,7 +88,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l fetch-s
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; a directory of them, which are merged as by the daemon; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l os-image -d 'Take this OS image instead of the one that the config names' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
 native\t'Accept these, and also directories, links and appended contents'"

@@ -15,6 +15,7 @@ use crate::host::HostError;
 use crate::https::HttpsError;
 use crate::os::OsError;
 use crate::source::contents_fetcher::FetchError;
+use crate::source::directory::DirectoryError;
 use crate::transaction::TransactionError;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::error::StateError;
@@ -98,6 +99,9 @@ pub enum CliError {
     /// The desired config cannot be fetched from its server.
     #[error(transparent)]
     Https(#[from] HttpsError),
+    /// Configs of a directory that cannot be read or merged.
+    #[error(transparent)]
+    Directory(DirectoryError),
     /// Contents that the desired config names by URL cannot be fetched.
     #[error(transparent)]
     Contents(#[from] FetchError),
@@ -116,6 +120,15 @@ pub enum CliError {
 impl From<OsError> for CliError {
     fn from(error: OsError) -> Self {
         Self::Transaction(error.into())
+    }
+}
+
+impl From<DirectoryError> for CliError {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Contents(error) => Self::Contents(error),
+            error => Self::Directory(error),
+        }
     }
 }
 
@@ -155,6 +168,7 @@ impl CliError {
             Self::Refused { .. }
             | Self::Contents(FetchError::Refused { .. })
             | Self::Artifact(_)
+            | Self::Directory(DirectoryError::Refused { .. } | DirectoryError::Empty { .. })
             | Self::Transaction(
                 TransactionError::Os(OsError::ArtifactRefused { .. })
                 | TransactionError::Plan(PlanError::Refused(_))

@@ -21,10 +21,14 @@ use crate::host::Root;
 use crate::host::facts::boot;
 use crate::host::local_directory::LocalDirectory;
 use crate::source::contents_fetcher::ContentsFetcher;
+use crate::source::directory;
 use crate::transaction::state::current::DecodedConfig;
 
 /// Characters that a note shows of an Ignition version.
 const SHOWN_VERSION: usize = 16;
+
+/// Scheme of a daemon's source that is a directory or file.
+const DIRECTORY: &str = "dir:";
 
 /// Read and parse the desired config: a MachineConfig, or an Ignition or Butane config in place of one, in a file or on a server;
 /// or those of an artifact in a registry, merged as by the daemon.
@@ -45,8 +49,27 @@ pub(crate) fn load_configuration(
                 InputDocument { bytes: &access.fetch(&address)?, shown: url, stem, file: Path::new("-") };
             document.decoded(&contents, DecodedConfig::decode)
         }
-        _ => load_file(file, &contents, DecodedConfig::decode),
+        name => match source_directory(file, name) {
+            Some(directory) => load_directory(directory, &contents),
+            None => load_file(file, &contents, DecodedConfig::decode),
+        },
     }
+}
+
+/// Return the path of a directory of configs, or of what is spelled as the source of a daemon that follows it.
+fn source_directory<'p>(file: &'p Path, name: Option<&'p str>) -> Option<&'p Path> {
+    let spelled = name.and_then(|name| name.strip_prefix(DIRECTORY)).map(Path::new);
+    spelled.or_else(|| file.is_dir().then_some(file))
+}
+
+/// Read a directory as the daemon reads it: its configs are merged, under the name that the daemon gives them.
+fn load_directory(path: &Path, contents: &ContentsFetcher) -> Result<DecodedConfig, CliError> {
+    let shown = path.display().to_string();
+    let config = with_contents(contents, &shown, |remote| directory::read_config(path, remote))??;
+    let refused = |source| CliError::Refused { file: shown.clone(), source };
+    let configuration = DecodedConfig::decode(config).map_err(refused)?;
+    warn_of_unused_keys(&configuration, &shown);
+    Ok(configuration)
 }
 
 fn load_artifact(name: &str, contents: &ContentsFetcher) -> Result<DecodedConfig, CliError> {

@@ -60,16 +60,29 @@ pub enum DirectoryError {
     Contents(#[from] FetchError),
 }
 
-/// Load the config at a path, and refuse one that cannot be decoded or that users other than root can change:
-/// its files and units become files and units of root.
+/// Refuse files that users other than root can change: their files and units become files and units of root.
+fn ensure_trusted(path: &Path) -> Result<(), DirectoryError> {
+    for file in config_files(path)? {
+        ensure_only_root_changes(&file)?;
+    }
+    Ok(())
+}
+
+/// Read the config at a path with what it names, under the name that the daemon gives it. An operator's command reads it so as well:
+/// it trusts the files that it was given.
+pub fn read_config(
+    path: &Path,
+    remote: &RemoteContents,
+) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
+    load(path, ReferencedContents { local: &local_files(path), remote })
+}
+
+/// Read and merge the files at a path.
 fn load(
     path: &Path,
     referenced: ReferencedContents<'_>,
 ) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
-    let files = files(path)?;
-    for file in &files {
-        ensure_only_root_changes(file).map_err(DirectoryError::from)?;
-    }
+    let files = config_files(path)?;
     let mut documents = DocumentSet::of(files.len());
     for file in &files {
         let bytes = read(file)?;
@@ -87,8 +100,8 @@ fn local_files(source: &Path) -> LocalDirectory {
     LocalDirectory::of_root(if source.is_dir() { source } else { LocalDirectory::of_file(source) })
 }
 
-/// List the config files at a path, sorted by name.
-fn files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
+/// List the config files at a path, sorted by name. A directory has at least one.
+pub fn config_files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
     let failed = |source| DirectoryError::Read { path: path.to_owned(), source };
     if !path.metadata().map_err(failed)?.is_dir() {
         return Ok(vec![path.to_owned()]);
@@ -101,7 +114,7 @@ fn files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
         }
     }
     files.sort();
-    Ok(files)
+    if files.is_empty() { Err(DirectoryError::Empty { path: path.to_owned() }) } else { Ok(files) }
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {
@@ -238,7 +251,9 @@ impl DirectorySource {
         others: &mut BTreeSet<PathBuf>,
     ) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
         let local = local_files(&self.path);
-        let loaded = load(&self.path, ReferencedContents { local: &local, remote });
+        let loaded = ensure_trusted(&self.path)
+            .map_err(UnresolvedConfig::from)
+            .and_then(|()| load(&self.path, ReferencedContents { local: &local, remote }));
         others.extend(local.directories());
         if let Err(UnresolvedConfig::Refused(DirectoryError::Untrusted(error))) = &loaded {
             others.insert(directory_of(error.path()));

@@ -200,3 +200,27 @@ fn users_besides_core_are_not_reconcilable() {
         assert!(outcome.stdout.contains(field), "{}", outcome.stdout);
     }
 }
+
+#[test]
+fn directory_is_read_as_by_the_daemon() {
+    let (tree, directory) = (Tree::new(), tempfile::tempdir().unwrap());
+    let empty = on(&tree, "plan", &[], directory.path());
+    assert_eq!(empty.code, Some(78), "{empty:?}");
+    assert!(empty.stderr.contains("holds no config: put a file there"), "{empty:?}");
+    written(&directory, "10.json", &with_files("10", &[file("/etc/a.conf", "a")]));
+    written(&directory, "20.json", &with_files("20", &[file("/etc/b.conf", "b")]));
+    fs::write(directory.path().join("notes.txt"), "no config").unwrap();
+    let planned = plan(&tree, directory.path());
+    assert!(planned["desired"].as_str().unwrap().starts_with("rendered-local-"), "{planned}");
+    let spelled = PathBuf::from(format!("dir:{}", directory.path().display()));
+    assert_eq!(plan(&tree, &spelled)["desired"], planned["desired"]);
+    let rendered = flameholder(["render", "--check", directory.path().to_str().unwrap()]);
+    assert!(rendered.stdout.starts_with("2 configs in 2 files: no problems"), "{rendered:?}");
+    let applied = on(&tree, "apply", &[], directory.path());
+    assert_eq!(applied.code, Some(0), "{applied:?}");
+    assert_eq!(fs::read_to_string(tree.root().join("etc/b.conf")).unwrap(), "b");
+    written(&directory, "30.json", &json!({"kind": "Pod"}));
+    let refused = on(&tree, "plan", &[], directory.path());
+    assert_eq!(refused.code, Some(78), "{refused:?}");
+    assert!(refused.stderr.contains("30.json"), "{refused:?}");
+}

@@ -23,10 +23,12 @@ use crate::core::plan::plain_ignition::ReferencedContents;
 use crate::core::plan::plain_ignition::document_set::{DocumentSetError, is_document};
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::refusal::{Refusal, RefusalList};
+use crate::source::directory::config_files;
 
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
-    /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; `-` for standard input; or an artifact
+    /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; a directory of them; `-` for standard
+    /// input; or an artifact
     /// of such files in a registry, `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "FILE", required_unless_present = "prune")]
     files: Vec<PathBuf>,
@@ -62,8 +64,9 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
     if args.prune {
         return prune(&args.place);
     }
+    let files = expanded(&args.files)?;
     let mut configs = Vec::new();
-    for file in &args.files {
+    for file in &files {
         configs.extend(load_configs(file)?);
     }
     let given = || ReleaseImages { os: args.os_image.clone(), extensions: args.extensions_image.clone() };
@@ -75,12 +78,21 @@ pub(crate) fn run(args: &RenderArgs) -> Result<CommandOutcome, CliError> {
         rendered = name_documents(rendered, &configs);
     }
     if args.check {
-        let (files, configs) = (counted(args.files.len(), "file"), counted(configs.len(), "config"));
+        let (files, configs) = (counted(files.len(), "file"), counted(configs.len(), "config"));
         print_text(&format!("{configs} in {files}: no problems; merged into {}\n", rendered.name))?;
     } else {
         args.output.unwrap_or_default().print(&rendered.document)?;
     }
     Ok(CommandOutcome::Success)
+}
+
+/// Return the files, with those of a directory in its place.
+fn expanded(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let mut files = Vec::new();
+    for path in named {
+        if path.is_dir() { files.extend(config_files(path)?) } else { files.push(path.clone()) }
+    }
+    Ok(files)
 }
 
 /// Read the configs of one file, or of all documents of an artifact, and check each.
