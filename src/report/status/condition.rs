@@ -104,7 +104,8 @@ fn of_phase(report: &DaemonReport) -> ConditionItem {
     let remedy = match report.phase.as_str() {
         "Blocked" => Some("desire another config, or `flameholder retry`"),
         "Drifted" => Some(
-            "`flameholder verify` lists the paths; `flameholder verify --repair`, or undo the local changes",
+            "`flameholder verify` lists the paths; \
+             `flameholder apply --desired /etc/machine-config-daemon/currentconfig` undoes the local changes",
         ),
         "BackingOff" if report.class.as_deref() == Some("configuration") => {
             Some("correct the desired config")
