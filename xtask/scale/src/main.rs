@@ -64,15 +64,16 @@ fn run(args: &ScaleArgs) -> Result<()> {
     let [rest, outage] = [args.rest, args.outage].map(Duration::from_secs);
     let mut trials = Vec::new();
     for (agents, protocol) in fleets.into_iter().filter(|(agents, _)| *agents > 0) {
-        let setup = TrialSetup { agents: usize::try_from(agents)?, protocol, rest, outage };
+        let is_first = trials.is_empty();
+        let setup = TrialSetup { agents: usize::try_from(agents)?, protocol, is_first, rest, outage };
         trials.push(runtime.block_on(trial::run(setup))?);
+        // After each, so that a trial that fails leaves the figures of those before it.
+        if args.write {
+            let root = testbed::repository();
+            std::fs::write(root.join(PAGE), page::whole(&trials))?;
+            std::fs::write(root.join(PLOT), plot::draw(&trials))?;
+        }
     }
-    let text = page::table(&trials);
-    print!("{text}");
-    if args.write {
-        let root = testbed::repository();
-        std::fs::write(root.join(PAGE), page::whole(&trials, &text))?;
-        std::fs::write(root.join(PLOT), plot::draw(&trials))?;
-    }
+    print!("{}", page::table(&trials));
     Ok(())
 }

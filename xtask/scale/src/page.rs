@@ -8,8 +8,8 @@ const PREFACE: &str = "\
 
 Written by `cargo xtask scale --write`: fleets of simulated agents in one process, against a real API server (the library of
 Kubernetes' own, with etcd) on the same machine. Each agent runs the product's source, state machine and publication, over a
-host that does at once what it is asked to; each has connections of its own, one per identity. All agents join at once, and all update at once:
-no component of the cluster and no reboot policy spreads them.
+host that does at once what it is asked to; each has connections of its own, one per identity. 20 agents join per second, and all
+update at once: no component of the cluster and no reboot policy spreads them.
 ";
 
 const NOTES: &str = "
@@ -20,7 +20,8 @@ const NOTES: &str = "
   agents and components. During the whole trial the status of the pool changes every 5 s, and each change goes to every agent.
 - The API server is killed, stays away for 30 s and starts over the same etcd. The fleet is back once all watches are open
   again and no agent reports an error. Agents come back over some seconds, by chance: see the plot.
-- The memory of agents is what the process of all of them grew by, per agent. A real agent also has the memory of a process.
+- The memory of agents is what the process of all of them grew by, per agent, in its first trial: later ones use that memory again.
+  A real agent also has the memory of a process.
 
 ![Progress of an update, and watches after an outage](scale.svg)
 ";
@@ -47,7 +48,9 @@ const ROWS: [TableRow; 15] = [
         let parts = [&trial.join, &trial.update, &trial.recovery];
         format!("{:.0}", parts.iter().map(|part| part.server_memory).fold(0.0, f64::max))
     }),
-    ("memory of the agents, KiB per agent", |trial| per_agent(trial, trial.agents_memory * 1024.0)),
+    ("memory of the agents, KiB per agent", |trial| {
+        trial.agents_memory.map_or_else(|| "–".to_owned(), |mebibytes| per_agent(trial, mebibytes * 1024.0))
+    }),
 ];
 
 #[expect(clippy::cast_precision_loss, reason = "counts of a trial are below 2^52")]
@@ -108,7 +111,8 @@ pub(crate) fn table(trials: &[TrialFigures]) -> String {
 }
 
 /// Return the whole page.
-pub(crate) fn whole(trials: &[TrialFigures], table: &str) -> String {
+pub(crate) fn whole(trials: &[TrialFigures]) -> String {
+    let table = table(trials);
     let day = jiff::Timestamp::now().strftime("%Y-%m-%d");
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     debug_assert!(!trials.is_empty());
@@ -136,7 +140,7 @@ mod tests {
             update: part,
             connections: 25,
             recovery: PartFigures { server_memory: 300.0, ..part },
-            agents_memory: 5.0,
+            agents_memory: Some(5.0),
             updated: Vec::new(),
             watching: Vec::new(),
         };

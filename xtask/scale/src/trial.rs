@@ -8,6 +8,7 @@ use flameholder::cluster::RequestCounts;
 use flameholder::core::daemon::lifecycle::ConfigRef;
 use kube::Client;
 use testbed::control_plane::lone_server::LoneServer;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
 use crate::agent::{FleetProtocol, SimulatedAgent};
@@ -19,6 +20,8 @@ use crate::server_metrics::{ServerFigures, resident_memory};
 const CONFIGS: [&str; 2] = ["rendered-worker-a", "rendered-worker-b"];
 /// Longest time of a part of the trial.
 const PATIENCE: Duration = Duration::from_secs(1800);
+/// Time between the starts of two agents.
+const ARRIVAL: Duration = Duration::from_millis(50);
 /// Time between two looks.
 const LOOK: Duration = Duration::from_millis(500);
 
@@ -27,6 +30,8 @@ const LOOK: Duration = Duration::from_millis(500);
 pub(crate) struct TrialSetup {
     pub(crate) agents: usize,
     pub(crate) protocol: FleetProtocol,
+    /// True for the first trial of the process. Later ones use the memory again that its agents had.
+    pub(crate) is_first: bool,
     /// Time for which the fleet is watched at rest.
     pub(crate) rest: Duration,
     /// Time for which the API server is away.
@@ -58,8 +63,8 @@ pub(crate) struct TrialFigures {
     pub(crate) recovery: PartFigures,
     /// Connections to the API server at rest, those of the cluster's components included.
     pub(crate) connections: u64,
-    /// Resident memory of all agents, in MiB.
-    pub(crate) agents_memory: f64,
+    /// Resident memory of all agents, in MiB; `None` where the process has memory of agents before them.
+    pub(crate) agents_memory: Option<f64>,
     /// Agents that are done with the new config.
     pub(crate) updated: ProgressCurve,
     /// Watches that are open again after the API server was away.
@@ -115,7 +120,7 @@ impl Fleet {
 
 /// Run a trial.
 pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
-    let TrialSetup { agents, protocol, rest, outage } = setup;
+    let TrialSetup { agents, protocol, is_first, rest, outage } = setup;
     let directory = tempfile::tempdir()?;
     let mut server = LoneServer::start(directory.path()).await;
     let operator = ClusterOperator::new(server.client().await, protocol);
@@ -131,8 +136,7 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
     };
     let memory_before = resident_memory(std::process::id())?;
     let before = fleet.now().await?;
-    let running: Vec<_> =
-        (0..agents).map(|number| tokio::spawn(agent(number, protocol, &server, &fleet))).collect();
+    let running = start_agents(protocol, &server, &fleet);
     let (join, _) = fleet.follow(&server, before, |fleet, _| fleet.share_done(first)).await?;
     eprintln!("{agents} agents joined in {:.0} s", join.seconds);
     let before = fleet.now().await?;
@@ -140,7 +144,8 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
     let is_over = |_: &Fleet, _| if Instant::now() < end { 0.0 } else { 1.0 };
     let (rest, _) = fleet.follow(&server, before, is_over).await?;
     let connections = server.connections();
-    let agents_memory = resident_memory(std::process::id())? - memory_before;
+    let memory = resident_memory(std::process::id())? - memory_before;
+    let agents_memory = is_first.then_some(memory);
     let before = fleet.now().await?;
     let rolling = tokio::spawn({
         let operator = operator.clone();
@@ -151,7 +156,7 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
     eprintln!("they were updated in {:.0} s", update.seconds);
     let (recovery, watching) = lose_server(&fleet, &mut server, outage).await?;
     eprintln!("they were back in {:.0} s", recovery.seconds);
-    running.iter().chain([&serving]).for_each(tokio::task::JoinHandle::abort);
+    running.iter().chain([&serving]).for_each(JoinHandle::abort);
     Ok(TrialFigures {
         agents,
         protocol,
@@ -164,6 +169,19 @@ pub(crate) async fn run(setup: TrialSetup) -> Result<TrialFigures> {
         updated,
         watching,
     })
+}
+
+/// Start the agents one after the other. On a machine that agents and API server share, the handshakes of all of them at once
+/// would each take longer than they may.
+fn start_agents(protocol: FleetProtocol, server: &LoneServer, fleet: &Fleet) -> Vec<JoinHandle<()>> {
+    let start = |(number, turn): (usize, u32)| {
+        let agent = agent(number, protocol, server, fleet);
+        tokio::spawn(async move {
+            sleep(ARRIVAL * turn).await;
+            agent.await;
+        })
+    };
+    (0..fleet.agents).zip(0..).map(start).collect()
 }
 
 /// Stop the API server for a time, and follow how the fleet comes back.
