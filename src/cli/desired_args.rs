@@ -14,8 +14,9 @@ use crate::transaction::state::current::DecodedConfig;
 
 #[derive(Debug, Args)]
 pub(crate) struct DesiredArgs {
-    /// The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; a directory of
-    /// them, which are merged as by the daemon; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`
+    /// The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; a directory of them, which are merged
+    /// as by the daemon; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact
+    /// in a registry, `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(long, value_name = "FILE|URL", value_hint = ValueHint::FilePath)]
     desired: PathBuf,
     /// Take this OS image instead of the one that the config names

@@ -12,6 +12,7 @@ use crate::core::config::butane::{LocalFiles, NoLocalFiles};
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
+use crate::core::config::settings::source::SourceName;
 use crate::core::plan::plain_ignition;
 use crate::core::plan::plain_ignition::document_set::merge_artifact;
 use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject, ReferencedContents};
@@ -27,11 +28,8 @@ use crate::transaction::state::current::DecodedConfig;
 /// Characters that a note shows of an Ignition version.
 const SHOWN_VERSION: usize = 16;
 
-/// Scheme of a daemon's source that is a directory or file.
-const DIRECTORY: &str = "dir:";
-
 /// Read and parse the desired config: a MachineConfig, or an Ignition or Butane config in place of one, in a file or on a server;
-/// or those of an artifact in a registry, merged as by the daemon.
+/// or those of a directory, or of an artifact in a registry, merged as by the daemon.
 /// An Ignition config, unknown keys, and a size that a cluster cannot store, are pointed out on standard error.
 /// What it names by URL and hash is fetched, and kept for the next command where the running host `is_target` of a change.
 pub(crate) fn load_configuration(
@@ -49,36 +47,33 @@ pub(crate) fn load_configuration(
                 InputDocument { bytes: &access.fetch(&address)?, shown: url, stem, file: Path::new("-") };
             document.decoded(&contents, DecodedConfig::decode)
         }
-        name => match source_directory(file, name) {
-            Some(directory) => load_directory(directory, &contents),
-            None => load_file(file, &contents, DecodedConfig::decode),
+        name => match name.map(str::parse) {
+            Some(Ok(SourceName::Directory(path))) => load_directory(&path, &contents),
+            _ if file.is_dir() => load_directory(file, &contents),
+            _ => load_file(file, &contents, DecodedConfig::decode),
         },
     }
-}
-
-/// Return the path of a directory of configs, or of what is spelled as the source of a daemon that follows it.
-fn source_directory<'p>(file: &'p Path, name: Option<&'p str>) -> Option<&'p Path> {
-    let spelled = name.and_then(|name| name.strip_prefix(DIRECTORY)).map(Path::new);
-    spelled.or_else(|| file.is_dir().then_some(file))
 }
 
 /// Read a directory as the daemon reads it: its configs are merged, under the name that the daemon gives them.
 fn load_directory(path: &Path, contents: &ContentsFetcher) -> Result<DecodedConfig, CliError> {
     let shown = path.display().to_string();
     let config = with_contents(contents, &shown, |remote| directory::read_config(path, remote))??;
-    let refused = |source| CliError::Refused { file: shown.clone(), source };
-    let configuration = DecodedConfig::decode(config).map_err(refused)?;
-    warn_of_unused_keys(&configuration, &shown);
-    Ok(configuration)
+    decode_merged(config, &shown)
 }
 
 fn load_artifact(name: &str, contents: &ContentsFetcher) -> Result<DecodedConfig, CliError> {
     let artifact: ArtifactRef = name.parse()?;
     let files = artifact::pull(&artifact)?.files;
     let config = with_contents(contents, name, |remote| merge_artifact(&artifact, &files, remote))??;
-    let refused = |source| CliError::Refused { file: name.to_owned(), source };
+    decode_merged(config, name)
+}
+
+/// Decode what several documents were merged into.
+fn decode_merged(config: MachineConfig, shown: &str) -> Result<DecodedConfig, CliError> {
+    let refused = |source| CliError::Refused { file: shown.to_owned(), source };
     let configuration = DecodedConfig::decode(config).map_err(refused)?;
-    warn_of_unused_keys(&configuration, name);
+    warn_of_unused_keys(&configuration, shown);
     Ok(configuration)
 }
 

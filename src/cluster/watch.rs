@@ -1,7 +1,7 @@
 //! Watch of a single object, or of all objects of a kind: a list, by pieces, then a watch for changes. The server ends a
 //! watch every few minutes; the next one continues from the last resource version. After an error, and where that version
-//! expired (status 410), the objects are listed again. What is kept of an object is made as it comes, so that memory does not grow with the
-//! objects of a large cluster.
+//! expired (status 410), the objects are listed again. What is kept of an object is made as it comes, so that memory does not
+//! grow with the objects of a large cluster.
 //!
 //! The client library's own watcher gives all its watches one duration, of at most 295 seconds, and its delays after
 //! errors know nothing of `Retry-After`.
@@ -217,8 +217,8 @@ where
             // Longest silence; after that the connection is dead.
             let silence = duration + GRACE;
             let Ok(event) = timeout(silence, events.next()).await else {
-                self.fail(ClusterError::TimedOut(silence))?;
-                continue;
+                self.begin_anew();
+                return Err(ClusterError::TimedOut(silence));
             };
             match event {
                 Some(Ok(WatchEvent::Added(object) | WatchEvent::Modified(object))) => {
@@ -239,7 +239,8 @@ where
                 None => {
                     self.open = None;
                     if since.elapsed() < BRIEF {
-                        self.fail(ClusterError::ServerError("watches end immediately".to_owned()))?;
+                        self.begin_anew();
+                        return Err(ClusterError::ServerError("watches end immediately".to_owned()));
                     }
                     sleep(pause(since.elapsed(), duration, boot::jitter())).await;
                 }
@@ -256,10 +257,14 @@ where
         Ok(OpenWatch { events, since: Instant::now(), duration: Duration::from_secs(seconds.into()) })
     }
 
-    /// Handle a failed watch: an expired resource version leads to a new list, any other error to the caller's backoff, and
-    /// to the list after it. The list tells the caller that the error is over: nothing may change for hours.
-    fn fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
+    /// Begin with a list again. It tells the caller that an error is over: nothing may change for hours.
+    fn begin_anew(&mut self) {
         (self.open, self.version) = (None, None);
+    }
+
+    /// Handle a failed watch: an expired resource version leads to a new list at once, any other error to the caller's backoff.
+    fn fail(&mut self, error: ClusterError) -> Result<(), ClusterError> {
+        self.begin_anew();
         if matches!(error, ClusterError::Gone(_)) { Ok(()) } else { Err(error) }
     }
 

@@ -61,11 +61,8 @@ pub enum DirectoryError {
 }
 
 /// Refuse files that users other than root can change: their files and units become files and units of root.
-fn ensure_trusted(path: &Path) -> Result<(), DirectoryError> {
-    for file in config_files(path)? {
-        ensure_only_root_changes(&file)?;
-    }
-    Ok(())
+fn ensure_trusted(files: &[PathBuf]) -> Result<(), DirectoryError> {
+    Ok(files.iter().try_for_each(|file| ensure_only_root_changes(file))?)
 }
 
 /// Read the config at a path with what it names, under the name that the daemon gives it. An operator's command reads it so as well:
@@ -74,17 +71,17 @@ pub fn read_config(
     path: &Path,
     remote: &RemoteContents,
 ) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
-    load(path, ReferencedContents { local: &local_files(path), remote })
+    load(path, &config_files(path)?, ReferencedContents { local: &local_files(path), remote })
 }
 
-/// Read and merge the files at a path.
+/// Read and merge the files of a source.
 fn load(
     path: &Path,
+    files: &[PathBuf],
     referenced: ReferencedContents<'_>,
 ) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
-    let files = config_files(path)?;
     let mut documents = DocumentSet::of(files.len());
-    for file in &files {
+    for file in files {
         let bytes = read(file)?;
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let refused = |refusals| DirectoryError::Refused { path: file.to_owned(), refusals };
@@ -251,9 +248,10 @@ impl DirectorySource {
         others: &mut BTreeSet<PathBuf>,
     ) -> Result<MachineConfig, UnresolvedConfig<DirectoryError>> {
         let local = local_files(&self.path);
-        let loaded = ensure_trusted(&self.path)
+        let trusted = config_files(&self.path).and_then(|files| ensure_trusted(&files).map(|()| files));
+        let loaded = trusted
             .map_err(UnresolvedConfig::from)
-            .and_then(|()| load(&self.path, ReferencedContents { local: &local, remote }));
+            .and_then(|files| load(&self.path, &files, ReferencedContents { local: &local, remote }));
         others.extend(local.directories());
         if let Err(UnresolvedConfig::Refused(DirectoryError::Untrusted(error))) = &loaded {
             others.insert(directory_of(error.path()));

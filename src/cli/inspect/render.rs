@@ -28,8 +28,7 @@ use crate::source::directory::config_files;
 #[derive(Debug, Args)]
 pub(crate) struct RenderArgs {
     /// MachineConfigs, or Lists of them, Ignition configs or Butane configs, in JSON or YAML; a directory of them; `-` for standard
-    /// input; or an artifact
-    /// of such files in a registry, `oci://REGISTRY/REPOSITORY:TAG`
+    /// input; or an artifact of such files in a registry, `oci://REGISTRY/REPOSITORY:TAG`
     #[arg(value_name = "FILE", required_unless_present = "prune")]
     files: Vec<PathBuf>,
     /// In a cluster without the machine-config-operator: remove the rendered configs that no pool and no node names

@@ -88,7 +88,13 @@ pub struct DisruptionPolicy {
 /// Return true if the defaults have an action for this unit. A host without a cluster may have no such unit.
 #[must_use]
 pub fn is_unit_of_defaults(unit: &str) -> bool {
-    [CONTAINER_RUNTIME, CA_TRUST, KUBELET, REGISTRY_MIRROR].contains(&unit)
+    let DisruptionPolicy { files, units, .. } = DisruptionPolicy::default();
+    let actions = files.into_iter().flat_map(|rule| rule.actions);
+    actions.chain(units.into_iter().flat_map(|rule| rule.actions)).any(|action| match action {
+        DisruptionAction::Reload(name) | DisruptionAction::Restart(name) => name == unit,
+        DisruptionAction::Special => unit == CONTAINER_RUNTIME,
+        _ => false,
+    })
 }
 
 impl Default for DisruptionPolicy {

@@ -297,8 +297,7 @@ impl WorkPorts<'_> {
     ) -> Result<DaemonEvent, TransactionError> {
         let locked = host.lock()?;
         running_host::unstage_leftover(&locked, &mut |access| self.session(access))?;
-        let current = CurrentState::load_record(&host.root)?;
-        findings.has_released_block = blocked::release_former(&locked, current.as_ref())?;
+        findings.has_released_block = blocked::release_former(&locked)?;
         drop(locked);
         let mut os = self.session(SysrootAccess::Read)?;
         let deployments = os.deployments()?;

@@ -12,7 +12,7 @@ use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
 use crate::transaction::history;
-use crate::transaction::state::current::DecodedConfig;
+use crate::transaction::state::current::{CurrentState, DecodedConfig};
 
 /// Temporary name while a new version is written.
 const NEW_BLOCKED: &str = "/var/lib/flameholder/blocked.new";
@@ -83,12 +83,10 @@ pub fn release(root: &Root) -> Result<(), HostError> {
 
 /// Release the blocked target if it is another config than the one that the host has, which is the desired one as well.
 /// Return true if it was released. An operator who desires the former config again has answered the rollback.
-pub(crate) fn release_former(
-    root: &LockedRoot<'_>,
-    current: Option<&GenerationRecord>,
-) -> Result<bool, HostError> {
-    let (Some(held), Some(current)) = (load_or_set_aside(root)?, current) else { return Ok(false) };
-    let is_former = held.config_hash != current.config_hash;
+pub(crate) fn release_former(root: &LockedRoot<'_>) -> Result<bool, TransactionError> {
+    let Some(held) = load_or_set_aside(root)? else { return Ok(false) };
+    let current = CurrentState::load_record(root.as_root())?;
+    let is_former = current.is_some_and(|current| current.config_hash != held.config_hash);
     if is_former {
         release(root.as_root())?;
     }
