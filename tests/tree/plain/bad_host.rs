@@ -15,6 +15,7 @@ use testbed::model::{snapshot, tree};
 
 const FAILED: i32 = 1;
 const BUSY: i32 = 75;
+const REFUSED: i32 = 78;
 
 /// Tree with an applied config.
 fn applied_tree() -> AppliedTree {
@@ -80,7 +81,7 @@ fn unknown_owner_is_refused() {
     let mut entry = file("/etc/x", "x");
     entry["user"] = serde_json::json!({"name": "stranger"});
     let outcome = apply(host.tree.root(), &document(&host, &[entry]));
-    assert!(outcome.code.is_some_and(|code| code == FAILED || code == 78), "{outcome:?}");
+    assert!(outcome.code.is_some_and(|code| code == FAILED || code == REFUSED), "{outcome:?}");
     let mut complaints = outcome_complaints(&outcome, outcome.code.unwrap(), &["stranger"]);
     complaints.extend(host.unexpected_changes());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
@@ -166,10 +167,12 @@ fn missing_root_and_missing_config_are_named() {
         outcome_complaints(&apply(Path::new("/nonexistent/root"), &desired), FAILED, &["/nonexistent/root"]);
     let missing = host.documents.path().join("missing.json");
     complaints.extend(outcome_complaints(&apply(host.tree.root(), &missing), FAILED, &["missing.json"]));
+    let empty = host.documents.path().join("empty");
+    fs::create_dir(&empty).expect("a directory");
     complaints.extend(outcome_complaints(
-        &apply(host.tree.root(), host.documents.path()),
-        FAILED,
-        &[host.documents.path().to_str().unwrap()],
+        &apply(host.tree.root(), &empty),
+        REFUSED,
+        &[empty.to_str().unwrap()],
     ));
     complaints.extend(host.unexpected_changes());
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
