@@ -38,6 +38,16 @@ fn unhealthy_generation_is_rolled_back_and_blocked_until_retry() {
     let reason = status["blocked"]["reason"].as_str().unwrap();
     assert!(reason.ends_with("check 10-app: failed with exit code 1"), "{reason}");
     assert!(status["pending"].is_null(), "{status}");
+    // The output is kept with the block, and shown no more readily.
+    assert_eq!(status["blocked"]["failedChecks"][0]["check"], "check 10-app", "{status}");
+    assert!(!status.to_string().contains("the app is sick"), "{status}");
+    assert!(!host.run_ok(["flameholder", "status"]).contains("the app is sick"));
+    let shown = host.run_ok(["flameholder", "status", "--show-contents=yes"]);
+    assert_eq!(
+        shown.matches("end of the output of check 10-app:\n    the app is sick\n").count(),
+        1,
+        "{shown}"
+    );
     for place in ["motd.d/60-flameholder.motd", "issue.d/60-flameholder.issue"] {
         let notice = std::fs::read_to_string(host.path("run").join(place)).unwrap();
         assert!(

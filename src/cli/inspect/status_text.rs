@@ -90,6 +90,10 @@ impl StatusPage {
         if let Some(BlockedTarget { config, reason, .. }) = document.blocked.as_ref().filter(|_| !is_said) {
             self.row("blocked:", &format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
         }
+        let reported = document.boot_check.as_ref().and_then(|report| report.generation.as_ref());
+        if let Some(blocked) = document.blocked.as_ref().filter(|held| held.generation.as_ref() != reported) {
+            self.text.push(outputs(&blocked.failed_checks));
+        }
         for UnreadableDocument { path, reason } in &document.unreadable {
             let kept = "cannot be read, and is kept for the release that wrote it";
             self.row("unreadable:", &format!("{kept}: {path}: {reason}"));
@@ -99,7 +103,7 @@ impl StatusPage {
         }
         if let Some(report) = &document.boot_check {
             self.row("boot check:", &boot_check_line(report, document));
-            self.text.push(outputs(report));
+            self.text.push(outputs(&report.findings));
         }
         if let Some(policy) = &document.reboot_policy {
             self.reboot_policy(policy);
@@ -230,8 +234,8 @@ fn boot_check_line(report: &HealthReport, document: &StatusDocument) -> String {
 }
 
 /// Quote what failed check programs printed, where the operator asked for it.
-fn outputs(report: &HealthReport) -> String {
-    let said = report.findings.iter().filter(|finding| !finding.output.is_empty());
+fn outputs(findings: &[CheckResult]) -> String {
+    let said = findings.iter().filter(|finding| !finding.output.is_empty());
     said.map(|CheckResult { check, output, .. }| {
         let lines: String = output.lines().map(|line| format!("    {line}\n")).collect();
         format!("  end of the output of {check}:\n{lines}")

@@ -91,7 +91,7 @@ fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
             let generation = pending.generation();
             let worker = worker?;
             let mut open = |access| open_running_with(&worker, access);
-            match early_boot::roll_back(&mut open, &host, &pending, &reason)? {
+            match early_boot::roll_back(&mut open, &host, &pending, reason.as_str().into())? {
                 RollbackResult::BootsNext => {
                     say(&format!("generation {generation} is rolled back and blocked: {reason}"));
                     return reboot_immediately(&format!("generation {generation} is rolled back"));

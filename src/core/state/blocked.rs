@@ -4,6 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::core::state::boot_check::CheckResult;
 use crate::core::state::own_document;
 use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
 use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
@@ -34,9 +35,34 @@ pub struct BlockedTarget {
     pub generation: Option<GenerationId>,
     /// Reason, in one sentence without a full stop.
     pub reason: String,
+    /// Checks of the boot check that failed, if one did. What their programs printed is lost with the boot otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failed_checks: Vec<CheckResult>,
     /// Number of rollbacks from this configuration, or of rejections.
     #[schemars(range(min = 1))]
     pub attempts: u32,
+}
+
+/// Reason for blocking a target.
+#[derive(Debug, Clone, Copy)]
+pub struct BlockReason<'a> {
+    /// One sentence without a full stop.
+    pub sentence: &'a str,
+    /// Results of the boot check; those that failed are kept with the target.
+    pub findings: &'a [CheckResult],
+}
+
+impl<'a> From<&'a str> for BlockReason<'a> {
+    fn from(sentence: &'a str) -> Self {
+        Self { sentence, findings: &[] }
+    }
+}
+
+impl BlockReason<'_> {
+    #[must_use]
+    pub fn failed_checks(self) -> Vec<CheckResult> {
+        self.findings.iter().filter(|finding| !finding.ok).cloned().collect()
+    }
 }
 
 /// Image of an update, as far as it tells if the update is blocked.
@@ -111,6 +137,7 @@ mod tests {
             image_digest: None,
             generation: Some("0a".into()),
             reason: "it was rolled back".into(),
+            failed_checks: Vec::new(),
             attempts: 0,
         }
     }

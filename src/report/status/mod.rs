@@ -134,7 +134,9 @@ impl StatusDocument {
 
     /// Leave out the output of check programs.
     pub fn leave_out_contents(&mut self) {
-        for finding in self.boot_check.iter_mut().flat_map(|report| &mut report.findings) {
+        let latest = self.boot_check.iter_mut().flat_map(|report| &mut report.findings);
+        let blocked = self.blocked.iter_mut().flat_map(|blocked| &mut blocked.failed_checks);
+        for finding in latest.chain(blocked) {
             finding.output.clear();
         }
     }
@@ -164,6 +166,9 @@ mod tests {
             "agent": {"version": "0.1.0", "path": "/usr/bin/flameholder"},
             "bootCheck": {"generation": null, "phase": "unhealthy", "findings": [
                 {"check": "check 10-app", "ok": false, "detail": "failed with exit code 1", "output": "secret"}]},
+            "blocked": {"schema": 1, "config": "worker", "configHash": "b", "generation": "0a", "reason": "it is ill",
+                "attempts": 1, "failedChecks": [
+                {"check": "check 10-app", "ok": false, "detail": "failed with exit code 2", "output": "secret"}]},
             "deployments": [{"next": true, "booted": true, "staged": false, "locked": false, "rollback": false,
                 "pinned": false, "stateroot": "os", "commit": "0".repeat(64), "serial": 0, "kernelArguments": [],
                 "image": "ostree-unverified-image:docker://user:secret@registry.example/os:1"}],
@@ -171,7 +176,11 @@ mod tests {
         .unwrap();
         let published = document.published(jiff::Timestamp::UNIX_EPOCH);
         let text = serde_json::to_string(&published).unwrap();
-        assert!(text.contains("failed with exit code 1") && text.contains("registry.example/os:1"), "{text}");
+        let exit_codes = ["1", "2"].map(|code| format!("failed with exit code {code}"));
+        assert!(
+            exit_codes.iter().all(|code| text.contains(code)) && text.contains("registry.example/os:1"),
+            "{text}"
+        );
         assert!(!text.contains("secret"), "{text}");
     }
 }

@@ -7,6 +7,7 @@ use super::early_boot::RollbackResult;
 use super::{early_boot, health_checks};
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
+use crate::core::state::blocked::BlockReason;
 use crate::core::state::boot_check::{
     CheckResult, HealthPhase, HealthReport, RollbackDisabled, failed_checks,
 };
@@ -79,7 +80,7 @@ pub fn check_boot(
     let policy = boot_check_policy(root);
     let unconfirmed = match (pending_outcome(host, found.as_ref()), found) {
         (PendingOutcome::RollBack(reason), Some(pending)) => {
-            match early_boot::roll_back(os, host, &pending, &reason)? {
+            match early_boot::roll_back(os, host, &pending, reason.as_str().into())? {
                 RollbackResult::BootsNext => {
                     return Ok(BootCheckOutcome::RolledBack {
                         generation: pending.generation().to_owned(),
@@ -113,7 +114,9 @@ pub fn check_boot(
             Ok(BootCheckOutcome::Confirmed(generation))
         }
         (Some(pending), Some(failed)) => {
-            retry_while_busy(host, &mut || roll_back(host, &policy, &pending, os, &failed))
+            let reason = boot_check_failure(&policy, &failed);
+            let reason = BlockReason { sentence: &reason, findings: &report.findings };
+            retry_while_busy(host, &mut || roll_back(host, &policy, &pending, os, reason))
         }
     }
 }
@@ -318,11 +321,10 @@ fn roll_back(
     policy: &HealthPolicy,
     pending: &PendingGeneration,
     os: SysrootOpener<'_>,
-    failed: &str,
+    reason: BlockReason<'_>,
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
-    let reason = boot_check_failure(policy, failed);
     let allowed = policy.may_roll_back(pending, has_etcd(&host.root));
-    let result = allowed.map(|()| early_boot::roll_back(os, host, pending, &reason));
-    rollback_outcome(generation, reason, result)
+    let result = allowed.map(|()| early_boot::roll_back(os, host, pending, reason));
+    rollback_outcome(generation, reason.sentence.to_owned(), result)
 }

@@ -8,6 +8,7 @@ use super::activate::{ActivationMode, ActivationOutcome, ActivationStage};
 use super::{activate, carry_forward};
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
+use crate::core::state::blocked::BlockReason;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
 use crate::core::state::journal::JournalScope;
@@ -254,7 +255,7 @@ pub fn roll_back(
     os: SysrootOpener<'_>,
     host: &RunningHost,
     pending: &PendingGeneration,
-    reason: &str,
+    reason: BlockReason<'_>,
 ) -> Result<RollbackResult, TransactionError> {
     // Before the rejection is recorded: it could not be taken back.
     let Some(mut os) = open_for_rollback(os, &pending.staged.base)? else {
@@ -295,11 +296,15 @@ fn open_for_rollback(
 }
 
 /// Record the rejection of `pending`, and block its config.
-fn reject(host: &LockedHost<'_>, pending: &PendingGeneration, reason: &str) -> Result<(), TransactionError> {
-    let note = HistoryNote::of(&pending.staged.record).because(reason);
+fn reject(
+    host: &LockedHost<'_>,
+    pending: &PendingGeneration,
+    reason: BlockReason<'_>,
+) -> Result<(), TransactionError> {
+    let note = HistoryNote::of(&pending.staged.record).because(reason.sentence);
     let is_recorded = pending::load(host.as_root()).is_ok_and(|found| found.is_some());
     if is_recorded && pending.rejected.is_none() {
-        let (boot_id, reason) = (host.boot_id().to_owned(), reason.to_owned());
+        let (boot_id, reason) = (host.boot_id().to_owned(), reason.sentence.to_owned());
         pending::append_entry(host.as_root(), &PendingEntry::Rejected { boot_id, reason })?;
         history::note(host, HistoryEvent::RolledBack, note);
     }
@@ -353,7 +358,8 @@ fn carry_forward(
     });
     if let Some(left) = left.filter(|left| left.sequence > record.sequence) {
         let how = host.running.booted.choice().description();
-        block(host, &left, &format!("a previous deployment was booted, {how}"))?;
+        let reason = format!("a previous deployment was booted, {how}");
+        block(host, &left, reason.as_str().into())?;
     }
     let (current, _) = CurrentState::load_available(host)?;
     let steps = carry_forward::carry_forward_steps(host, &last, current.host())?;

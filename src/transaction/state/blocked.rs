@@ -2,7 +2,7 @@
 
 use super::login_message;
 use crate::core::history::{HistoryEvent, HistoryNote};
-use crate::core::state::blocked::{BLOCKED, BlockedError, BlockedTarget, SCHEMA};
+use crate::core::state::blocked::{BLOCKED, BlockReason, BlockedError, BlockedTarget, SCHEMA};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
@@ -93,14 +93,19 @@ pub(crate) fn release_former(root: &LockedRoot<'_>) -> Result<bool, TransactionE
     Ok(is_former)
 }
 
-pub(crate) fn block(root: &Root, record: &GenerationRecord, reason: &str) -> Result<(), TransactionError> {
+pub(crate) fn block(
+    root: &Root,
+    record: &GenerationRecord,
+    reason: BlockReason<'_>,
+) -> Result<(), TransactionError> {
     let held = BlockedTarget {
         schema: SCHEMA,
         config: record.config.clone(),
         config_hash: record.config_hash.clone(),
         image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
         generation: Some(record.generation.clone()),
-        reason: reason.to_owned(),
+        reason: reason.sentence.to_owned(),
+        failed_checks: reason.failed_checks(),
         attempts: 0,
     };
     Ok(write(root, held)?)
@@ -120,6 +125,7 @@ pub(crate) fn block_rejected(
         image_digest,
         generation: None,
         reason: reason.to_owned(),
+        failed_checks: Vec::new(),
         attempts: 0,
     };
     Ok(write(root, held)?)

@@ -117,7 +117,7 @@ pub(crate) fn block(
         let note = HistoryNote::of(&pending.staged.record).because(reason);
         history::note(host, HistoryEvent::RolledBack, note);
     }
-    blocked::block(host, &pending.staged.record, reason)?;
+    blocked::block(host, &pending.staged.record, reason.into())?;
     Ok(remove(host.as_root())?)
 }
 

@@ -130,7 +130,7 @@ pub fn stage_rollback(
         );
     };
     if let Some(left) = CurrentState::load_record(host)? {
-        block(host, &left, BY_OPERATOR)?;
+        block(host, &left, BY_OPERATOR.into())?;
     }
     Ok(staged)
 }

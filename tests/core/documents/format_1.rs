@@ -157,6 +157,7 @@ fn blocked() -> BlockedTarget {
         image_digest: Some(digest("image").to_string()),
         generation: Some(generation()),
         reason: "boot check did not pass within 600 seconds: 10-app".to_owned(),
+        failed_checks: Vec::new(),
         attempts: 2,
     }
 }
