@@ -56,7 +56,7 @@ impl FirstBootAttempt<'_> {
             image: None,
             purpose: UpdatePurpose::FirstBoot,
             profile: outside.profile,
-            policy: &DisruptionPolicy::default(),
+            policy: Some(&DisruptionPolicy::default()),
         };
         let mut progress = |stage: UpdateProgress| stopwatch.begin(phase(&stage));
         match running_host::prepare(&mut *os, &host, target, &mut progress)? {

@@ -9,6 +9,13 @@ use testbed::model::snapshot;
 /// A file that changes without a reboot.
 const LIVE: &str = "/etc/nmstate/openshift/cluster.yml";
 
+const FRAGMENT: &str = "/etc/flameholder/config.d/50-disruption.toml";
+
+fn plan(host: &Host, desired: &str) -> Value {
+    let printed = host.run_ok(["flameholder", "plan", "--desired", desired, "-o", "json"]);
+    serde_json::from_str(&printed).unwrap()
+}
+
 #[test]
 fn files_update_needs_neither_registry_nor_image() {
     let host = confirmed_host("one");
@@ -44,6 +51,30 @@ fn live_update_is_followed_by_rebooting_update() {
     assert_config(&host, "two", "one");
     assert_eq!(host.read_etc("nmstate/openshift/cluster.yml").as_deref(), Some("staged"));
     assert_eq!(std::fs::read_to_string(before.at("etc/nmstate/openshift/cluster.yml")).unwrap(), "live");
+    host.assert_no_drift();
+}
+
+#[test]
+fn rule_of_the_hosts_settings_takes_the_place_of_a_reboot() {
+    let host = confirmed_host("one");
+    let rules = "[[disruption.path]]\npath = \"/etc/chrony.conf\"\nactions = [\"none\"]\n";
+    let config = |text: &str| {
+        full_config("one").file_with_mode(FRAGMENT, 0o644, rules).file_with_mode(
+            "/etc/chrony.conf",
+            0o644,
+            text,
+        )
+    };
+    // The rule is not on the host yet.
+    let first = host.config(config("first").json());
+    assert_eq!(plan(&host, &first)["rebootRequired"], true);
+    host.update(&first, None);
+    let second = host.config(config("second").json());
+    let plan = plan(&host, &second);
+    assert_eq!((&plan["rebootRequired"], &plan["drain"]), (&false.into(), &false.into()), "{plan}");
+    let outcome = host.apply(&second, None);
+    assert!(outcome.code == Some(0) && outcome.stdout.contains("no reboot is needed"), "{outcome:?}");
+    assert_eq!(host.read_etc("chrony.conf").as_deref(), Some("second"));
     host.assert_no_drift();
 }
 

@@ -37,6 +37,22 @@ fn source_of_the_settings_is_followed_unless_the_environment_names_another() {
 }
 
 #[test]
+fn rule_of_the_settings_takes_the_place_of_a_reboot() {
+    let chrony = |text: &str| Config::new(&format!("rendered-{text}"), &[("/etc/chrony.conf", text)]);
+    let rule = "[[disruption.path]]\npath = \"/etc/chrony.conf\"\nactions = [\"none\"]\n";
+    let host = host_that_desires(&chrony("one"));
+    host.write_etc(FRAGMENT, &format!("{SOURCE}{rule}"));
+    let mut agent = Agent::start(&host, &[]);
+    agent.wait_for_line("Done rendered-one");
+    assert_eq!(host.read_etc("chrony.conf").as_deref(), Some("one"));
+    assert!(
+        !agent.logind.calls().iter().any(|call| call.starts_with("Reboot")),
+        "{:?}",
+        agent.logind.calls()
+    );
+}
+
+#[test]
 fn daemon_without_a_source_and_with_unusable_settings_ends_with_the_reason() {
     let host = host_that_desires(&live_config());
     let outcome = host.run(["flameholder", "daemon"]);

@@ -12,7 +12,6 @@ use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
-use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::drift::Drift;
 use crate::core::plan::{Plan, TreePlan};
 use crate::core::state::record::GenerationRecord;
@@ -161,7 +160,7 @@ fn apply_to_sysroot(
         image: image.as_ref(),
         purpose: UpdatePurpose::Update,
         profile: args.desired.profile(),
-        policy: &DisruptionPolicy::default(),
+        policy: None,
     };
     let mut progress = ProgressDisplay::start("plan");
     let generated = offline_sysroot::apply(&mut session, sysroot, target, &mut |stage| progress.show(&stage));

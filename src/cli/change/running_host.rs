@@ -9,7 +9,6 @@ use crate::cli::output::progress::ProgressDisplay;
 use crate::cli::output::terminal::say;
 use crate::cli::session::{open_running, running_host};
 use crate::cli::{CliError, CommandOutcome};
-use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::display_path;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::pending::PendingGeneration;
@@ -58,7 +57,7 @@ pub(crate) fn apply(
         image,
         purpose: UpdatePurpose::Update,
         profile,
-        policy: &DisruptionPolicy::default(),
+        policy: None,
     };
     let mut progress = ProgressDisplay::start("plan");
     let work = update::running_host::prepare(&mut *session, &locked, target, &mut |stage| {

@@ -1,6 +1,7 @@
 //! The agent's own settings, read from TOML fragments in `config.d` directories.
 
 pub mod boot_check;
+pub mod disruption;
 pub mod drain;
 pub mod hooks;
 pub mod image;
@@ -23,6 +24,7 @@ use toml::Spanned;
 
 use crate::core::config::host_config::UNIT_DIRECTORY;
 use crate::core::config::settings::boot_check::HealthPolicy;
+use crate::core::config::settings::disruption::DisruptionSettings;
 use crate::core::config::settings::drain::DrainSettings;
 use crate::core::config::settings::hooks::HookSettings;
 use crate::core::config::settings::image::ImageSettings;
@@ -159,6 +161,7 @@ fn is_of_the_record(path: &ManagedPath) -> bool {
 pub struct Settings {
     pub drift: DriftPolicies,
     pub boot_check: HealthPolicy,
+    pub disruption: DisruptionSettings,
     pub source: SourceSettings,
     pub image: ImageSettings,
     pub reboot: RebootSettings,
@@ -188,6 +191,7 @@ impl Settings {
         self.drift.default = default.unwrap_or(self.drift.default);
         self.drift.paths.extend(path.into_iter().map(|item| (item.path.into_inner(), item.policy)));
         fragment.boot_check.overlay(&mut self.boot_check);
+        fragment.disruption.overlay(&mut self.disruption);
         fragment.source.overlay(&mut self.source);
         fragment.image.overlay(&mut self.image);
         fragment.reboot.overlay(&mut self.reboot);
@@ -205,6 +209,7 @@ impl Settings {
 struct Fragment {
     drift: DriftFragment,
     boot_check: boot_check::BootCheckFragment,
+    disruption: disruption::DisruptionFragment,
     source: source::SourceFragment,
     image: ImageSettings,
     reboot: reboot::RebootFragment,
@@ -252,6 +257,9 @@ impl Fragment {
                 let reason = format!("duplicate path {}; list it once per file", item.path.get_ref());
                 return Err((item.path.span(), reason));
             }
+        }
+        if let Some(duplicate) = fragment.disruption.duplicate() {
+            return Err(duplicate);
         }
         if let Some(name) = fragment.source.relative_directory() {
             return Err((name.span(), format!("{} is not absolute", name.get_ref())));

@@ -10,7 +10,6 @@ use std::time::SystemTime;
 use rustix::process::{Signal, set_parent_process_death_signal};
 
 use crate::core::config::host_config::FORCE_FILE;
-use crate::core::config::policy::DisruptionPolicy;
 use crate::core::config::{machine_configuration, managed_files};
 use crate::core::daemon::lifecycle::{
     BlockedConfig, BootCheckState, ConfigRef, DaemonEvent, HostObservation,
@@ -270,14 +269,13 @@ impl WorkPorts<'_> {
     ) -> Result<T, TransactionError> {
         let configuration = desired_configuration(host, &delivery.document)?.layered(desired.image.clone());
         let policy = delivery.policy.as_deref().map(machine_configuration::parse_policy).transpose()?;
-        let policy = policy.unwrap_or_else(DisruptionPolicy::default);
         let target = UpdateTarget {
             sysroot: TargetSysroot::Running(host),
             desired: &configuration,
             image: None,
             purpose,
             profile: self.profile,
-            policy: &policy,
+            policy: policy.as_ref(),
         };
         act(&host.lock()?, target)
     }

@@ -7,7 +7,6 @@ use super::installation::AgentOrigin;
 use super::{HandoverError, ensure_mcd_stopped, installation, shipped};
 use crate::core::config::host_config::HostConfig;
 use crate::core::config::managed_files;
-use crate::core::config::policy::DisruptionPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::drift::repair_plan::RepairPlan;
 use crate::core::plan::drift::{Drift, repair_plan};
@@ -130,14 +129,13 @@ fn adopt_booted(
         None => applied(host, current.configuration.take())?,
     };
     current.configuration = Some(applied.clone());
-    let policy = DisruptionPolicy::default();
     let target = UpdateTarget {
         sysroot: TargetSysroot::Running(host.running),
         desired: &applied,
         image: None,
         purpose: UpdatePurpose::Update,
         profile,
-        policy: &policy,
+        policy: None,
     };
     stage::ensure_none_staged(os, host)?;
     let mut draft = plan_deployment_after(os, target, |_| Ok(current))?;

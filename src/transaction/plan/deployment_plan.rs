@@ -239,7 +239,11 @@ fn plan_for_base(
     if let Some(mode) = target.sysroot.fips_mode() {
         plan.judge_fips(mode, desired);
     }
-    plan.apply_policy(target.policy, before, desired);
+    match target.policy {
+        Some(policy) => plan.apply_policy(policy, before, desired),
+        // A rule holds once it is on the host, as a rule of a cluster does once the cluster has it.
+        None => plan.apply_policy(&settings::settings_or_default(root).disruption.policy(), before, desired),
+    }
     Ok((plan, unresolved))
 }
 

@@ -27,8 +27,8 @@ pub struct UpdateTarget<'a> {
     pub purpose: UpdatePurpose<'a>,
     /// Profile whose rules decide which changes can be applied.
     pub profile: Profile,
-    /// Node disruption policy.
-    pub policy: &'a DisruptionPolicy,
+    /// Node disruption policy of the source; `None` for the one of the host's settings.
+    pub policy: Option<&'a DisruptionPolicy>,
 }
 
 /// Purpose of an update.

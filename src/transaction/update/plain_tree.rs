@@ -56,6 +56,7 @@ fn plan_from(
     let change = TreeChange { current, before, desired, profile, reach, merging };
     let mut plan = plan_tree_update(root, change)?;
     plan.unsupported.extend(os_parts(desired));
+    plan.apply_policy(&settings::settings_or_default(root).disruption.policy(), before, desired);
     Ok(plan)
 }
 

@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use super::running_host;
 use super::running_host::StagedUpdate;
-use crate::core::config::policy::DisruptionPolicy;
 use crate::core::etc_merge::differing_paths;
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
@@ -122,7 +121,7 @@ pub fn stage_rollback(
         image: None,
         purpose: UpdatePurpose::Rollback(&previous.deployment),
         profile: previous.record.profile,
-        policy: &DisruptionPolicy::default(),
+        policy: None,
     };
     let RemainingWork::Reboot(staged) = running_host::prepare(os, host, target, progress)? else {
         return Err(

@@ -238,7 +238,7 @@ fn on_deployments(
         image: image.as_ref(),
         purpose: UpdatePurpose::Update,
         profile: args.desired.profile(),
-        policy: &DisruptionPolicy::default(),
+        policy: None,
     };
     let PlannedUpdate { mut plan, before, image } = offline_sysroot::plan(os, target)?;
     if let Some(image) = image.filter(|_| args.fetch_size) {

@@ -70,6 +70,32 @@ fn boot_check_settings_are_overlaid_one_by_one() {
 }
 
 #[test]
+fn rules_of_disruption_lie_over_the_defaults_and_those_of_earlier_fragments() {
+    use crate::core::config::policy::DisruptionAction::{
+        DaemonReload, Drain, None as Nothing, Reload, Restart,
+    };
+    let first = "[disruption]\nssh-keys = [\"drain\"]\n[[disruption.path]]\npath = \"/etc/a\"\nactions = [\"none\"]\n\
+        [[disruption.path]]\npath = \"/etc/containers\"\nactions = [\"drain\", \"restart crio.service\"]\n";
+    let second = "[[disruption.path]]\npath = \"/etc/a\"\nactions = [\"reload a.service\"]\n\
+        [[disruption.unit]]\nname = \"a.service\"\nactions = [\"daemon-reload\", \"restart a.service\"]\n";
+    let policy = Settings::of(&[file("1.toml", first), file("2.toml", second)]).unwrap().disruption.policy();
+    let of = |path: &str| policy.of_file(&ManagedPath::constant(path)).map(|(_, actions)| actions.to_vec());
+    let crio = || "crio.service".to_owned();
+    for (path, actions) in [
+        ("/etc/a", Some(vec![Reload("a.service".to_owned())])),
+        ("/etc/containers/storage.conf", Some(vec![Drain, Restart(crio())])),
+        ("/etc/containers/policy.json", Some(vec![Reload(crio())])),
+        ("/etc/b", None),
+    ] {
+        assert_eq!(of(path), actions, "{path}");
+    }
+    let restarted = [DaemonReload, Restart("a.service".to_owned())];
+    assert_eq!(policy.of_unit("a.service"), Some(restarted.as_slice()));
+    assert_eq!(policy.of_keys(), [Drain]);
+    assert_eq!(Settings::default().disruption.policy().of_keys(), [Nothing]);
+}
+
+#[test]
 fn settings_of_the_daemon_are_overlaid_one_by_one() {
     let first = "[source]\ndesired = \"kube\"\nnode-name = \"a\"\n[metrics]\naddress = \"[::1]:1\"\n\
         [image]\nbackend = \"rpm-ostree\"\n[reboot]\ninhibitor-timeout = 0\n[limits]\nlock-timeout = 0\n";
@@ -152,11 +178,35 @@ fn fault_is_reported_with_line_and_column() {
         ("[source]\nnamespace = \"\"\n", "2:13", "empty"),
         ("[limits]\nfetch_timeout = 1\n", "2:1", "`fetch_timeout`"),
     ] {
-        let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();
-        let place = format!("/etc/flameholder/config.d/a.toml:{at}: ");
-        assert!(error.contains(&place) && error.contains(mentions), "{text}: {error}");
-        assert_eq!(error.lines().count(), 2, "{error}");
+        assert_fault(text, at, mentions);
     }
+}
+
+#[test]
+fn fault_of_a_rule_is_reported_with_line_and_column() {
+    for (text, at, mentions) in [
+        ("[disruption]\nssh-keys = []\n", "2:12", "at least one action"),
+        ("[disruption]\nssh-keys = [\"none\", \"drain\"]\n", "2:12", "stand alone"),
+        ("[disruption]\nssh-keys = [\"Reboot\"]\n", "2:12", "unknown action"),
+        ("[disruption]\nssh-keys = [\"restart a\"]\n", "2:12", "unit name"),
+        ("[[disruption.unit]]\nname = \"a\"\nactions = [\"none\"]\n", "2:8", "unit name"),
+        ("[[disruption.unit]]\nname = \"a.service\"\n", "1:1", "`actions`"),
+        (
+            "[[disruption.path]]\npath = \"/a\"\nactions = [\"none\"]\n[[disruption.path]]\npath = \"/a\"\nactions = [\"none\"]\n",
+            "5:8",
+            "duplicate rule for /a",
+        ),
+    ] {
+        assert_fault(text, at, mentions);
+    }
+}
+
+/// Panic unless a fragment with this text has a fault at this place, with `mentions` in its reason.
+fn assert_fault(text: &str, at: &str, mentions: &str) {
+    let error = Settings::of(&[file("a.toml", text)]).unwrap_err().to_string();
+    let place = format!("/etc/flameholder/config.d/a.toml:{at}: ");
+    assert!(error.contains(&place) && error.contains(mentions), "{text}: {error}");
+    assert_eq!(error.lines().count(), 2, "{error}");
 }
 
 #[test]
