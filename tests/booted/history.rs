@@ -45,6 +45,12 @@ fn update_is_told_from_its_staging_to_its_confirmation() {
     assert_eq!(lines[0], "8 older events are not shown; `--lines 0` shows all");
     assert!(lines[1].contains("Z  booted ") && lines[1].ends_with("[activate]"), "{text}");
     assert!(lines[2].contains("confirmed") && lines[2].contains("rendered-two; generation "), "{text}");
+    // An image is named where it changes.
+    let mut images: Vec<&str> = entries.iter().filter_map(|entry| entry["image"].as_str()).collect();
+    assert_eq!(images.len(), entries.len());
+    images.dedup();
+    let text = host.run_ok(["flameholder", "history"]);
+    assert_eq!(text.matches("; image ").count(), images.len(), "{text}");
 }
 
 #[test]

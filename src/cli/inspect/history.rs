@@ -58,8 +58,11 @@ fn render(log: &HistoryLog, most: usize) -> StyledText {
     if from > 0 {
         text.push(format!("{from} older events are not shown; `--lines 0` shows all\n"));
     }
+    // References of images are long, and change less often than all else.
+    let mut image = None;
     for (index, entry) in log.entries.iter().enumerate().skip(from) {
-        push_entry(&mut text, entry);
+        push_entry(&mut text, entry, image);
+        image = entry.note.image.as_deref().or(image);
         let phases = phases(log.entries.get(..=index).unwrap_or_default(), entry);
         if !phases.is_empty() {
             let phases = phases.iter().map(|phase| format!("{} {}", phase.name, duration(phase.seconds)));
@@ -76,7 +79,7 @@ fn render(log: &HistoryLog, most: usize) -> StyledText {
     text
 }
 
-fn push_entry(text: &mut StyledText, entry: &HistoryEntry) {
+fn push_entry(text: &mut StyledText, entry: &HistoryEntry, image_above: Option<&str>) {
     let role = match entry.event {
         HistoryEvent::RolledBack | HistoryEvent::Blocked | HistoryEvent::FinalizeFailed => TextRole::Alarm,
         _ => TextRole::Heading,
@@ -84,5 +87,6 @@ fn push_entry(text: &mut StyledText, entry: &HistoryEntry) {
     text.push(format!("{:22}", utc(entry.time)));
     text.push_as(role, format!("{:EVENT_WIDTH$}", entry.event.as_str()));
     let user = entry.requester.user.as_ref().map(|user| format!(" of {user}")).unwrap_or_default();
-    text.push(format!(" {}  [{}{user}]\n", entry.description(), entry.requester.command));
+    let subject = entry.description_below(image_above);
+    text.push(format!(" {subject}  [{}{user}]\n", entry.requester.command));
 }

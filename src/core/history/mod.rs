@@ -48,12 +48,19 @@ impl HistoryEntry {
     /// Describe the subject of the event in one line.
     #[must_use]
     pub fn description(&self) -> String {
+        self.description_below(None)
+    }
+
+    /// Describe the subject of the event in one line, without the image if it is the one of the entries above.
+    #[must_use]
+    pub fn description_below(&self, image_above: Option<&str>) -> String {
         let HistoryNote { config, generation, previous, image, reason, seconds, .. } = &self.note;
+        let image = image.as_deref().filter(|image| image_above != Some(*image));
         let parts = [
             config.as_ref().map(ToString::to_string),
             generation.as_ref().map(|generation| format!("generation {}", generation.shown())),
             previous.as_ref().map(|previous| format!("after {}", previous.shown())),
-            image.as_ref().map(|image| format!("image {image}")),
+            image.map(|image| format!("image {image}")),
             self.note.listed_paths(),
             reason.clone(),
             seconds.map(|seconds| format!("took {}", duration(seconds))),
