@@ -8,7 +8,12 @@ use crate::booted::host::{Host, confirmed_host};
 impl Host {
     /// Give the kernel a FIPS mode, and switch it on or off.
     pub fn set_fips_mode(&self, mode: bool) {
-        fs::write(self.path("kernel/fips_enabled"), if mode { "1\n" } else { "0\n" }).unwrap();
+        let [crypto, random] = ["crypto", "kernel/random"].map(|part| self.path("kernel/sys").join(part));
+        for directory in [&crypto, &random] {
+            fs::create_dir_all(directory).unwrap();
+        }
+        fs::write(crypto.join("fips_enabled"), if mode { "1\n" } else { "0\n" }).unwrap();
+        fs::write(random.join("boot_id"), "").unwrap();
     }
 }
 

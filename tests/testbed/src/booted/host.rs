@@ -16,8 +16,7 @@ use crate::dbus::fake_pid1::FakePid1;
 use crate::executables;
 use crate::model::run::{Outcome, launch};
 
-const STATEROOT: &str = "fedora-coreos";
-const ENTER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/src/booted/enter.sh");
+pub(crate) const STATEROOT: &str = "fedora-coreos";
 /// Folder of the hosts, in memory: no test here depends on power cuts, and a flush on a disk that others use
 /// takes long.
 const MEMORY: &str = "/dev/shm";
@@ -65,16 +64,13 @@ impl Host {
         let scratch = Scratch::below(Path::new(MEMORY)).unwrap();
         let sysroot = scratch.path().join("sysroot");
         SysrootBuilder::new(os).stateroot(STATEROOT).create(&sysroot).unwrap();
-        for directory in ["root", "run", "programs", "media", "kernel", "shipped"] {
+        for directory in ["root", "run", "programs", "media", "kernel"] {
             fs::create_dir(scratch.path().join(directory)).unwrap();
         }
         let first = boot::entries(&sysroot).remove(0);
         let host = Self { scratch, booted: RefCell::new(first) };
         for directory in TMPFILES_DIRECTORIES {
             fs::create_dir_all(host.var(directory)).unwrap();
-        }
-        for (name, path) in [("flameholder", executables::flameholder()), (WORKER, executables::worker())] {
-            fs::write(host.path("shipped").join(name), path.display().to_string()).unwrap();
         }
         host.install_agent(AgentRelease::This);
         host.boot_kernel(0);
@@ -204,18 +200,6 @@ impl Host {
             ["--mount", "--pid", "--fork", "--kill-child"].map(OsString::from).to_vec();
         arguments.extend(self.unshare_arguments(command));
         launch("unshare", arguments)
-    }
-
-    /// Arguments of unshare(1) that run a program on the host, without the options for the namespaces. A
-    /// mount namespace is required.
-    pub fn unshare_arguments<A: AsRef<OsStr>>(&self, command: impl IntoIterator<Item = A>) -> Vec<OsString> {
-        let root = self.booted().root;
-        let deployment = root.strip_prefix(self.sysroot()).unwrap();
-        let mut arguments: Vec<OsString> = ["--propagation", "private"].map(OsString::from).to_vec();
-        arguments.extend(["sh".into(), ENTER.into(), self.scratch.path().into()]);
-        arguments.extend([deployment.into(), STATEROOT.into()]);
-        arguments.extend(command.into_iter().map(|word| word.as_ref().to_owned()));
-        arguments
     }
 
     /// Run a program that must succeed, and return its standard output.

@@ -3,5 +3,6 @@
 pub mod config;
 pub mod fips;
 pub mod host;
+mod mounts;
 pub mod release;
 mod rollback;
