@@ -10,11 +10,11 @@ use crate::testing::SCOPE;
 
 /// Build the program, and return the command that runs it.
 ///
-/// It gets the selection of dependencies that the tests have: `cargo run` would compile the agent once more for its own.
+/// It is built with the tests: without them, dependencies have other features, and cargo compiles them and the agent once more.
 ///
 /// # Errors
 /// The build fails.
 pub fn program(tree: &ProjectTree) -> Result<Command> {
-    invocation::run(tree.cargo(&["build", "--quiet", "--bin", "manual"]).args(SCOPE))?;
+    invocation::run(tree.cargo(&["build", "--quiet", "--tests", "--bin", "manual"]).args(SCOPE))?;
     Ok(Command::new(tree.target().join("debug/manual")))
 }
