@@ -16,6 +16,12 @@ impl PartNumber {
     /// The only part of one.
     pub const WHOLE: Self = Self { count: 1, index: 1 };
 
+    /// Return part `index` of `count`, which are constants.
+    pub const fn constant(index: u32, count: u32) -> Self {
+        assert!(index >= 1 && index <= count, "a part is from 1 to their number");
+        Self { count, index }
+    }
+
     /// Return part `index` of `count`.
     ///
     /// # Errors
@@ -33,6 +39,19 @@ impl PartNumber {
     /// The number of parts.
     pub fn count(self) -> u32 {
         self.count
+    }
+
+    /// Return the part of `count` parts that falls to this one, if it is a share: the shares take them in turn. Fewer shares
+    /// take as many parts.
+    pub fn turn(self, count: u32) -> Self {
+        let count = count.min(self.count);
+        Self { count, index: (self.index - 1) % count + 1 }
+    }
+
+    /// Check if this part falls to a share, where the shares take the parts in turn.
+    pub fn falls_to(self, share: Self) -> bool {
+        let turn = share.turn(self.count);
+        (self.index - 1) % turn.count + 1 == turn.index
     }
 
     /// Return every part of as many.
@@ -60,6 +79,23 @@ impl fmt::Display for PartNumber {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_take_parts_in_turn() {
+        let part = |text: &str| text.parse::<PartNumber>().unwrap();
+        for (share, turn) in
+            [("1/1", "1/1"), ("2/2", "2/2"), ("3/13", "3/3"), ("4/13", "1/3"), ("13/13", "1/3")]
+        {
+            assert_eq!(part(share).turn(3), part(turn), "{share}");
+        }
+        // Whatever the number of shares, each part falls to one of them.
+        for (count, of) in [(1, 3), (2, 3), (3, 3), (4, 3), (13, 3), (4, 13), (13, 13)] {
+            for part in PartNumber::all(of) {
+                assert!(PartNumber::all(count).any(|share| part.falls_to(share)), "{part} of {count} shares");
+            }
+        }
+        assert!(part("2/3").falls_to(part("5/13")) && !part("2/3").falls_to(part("6/13")));
+    }
 
     #[test]
     fn part_is_from_one_to_count() {

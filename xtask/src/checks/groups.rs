@@ -64,6 +64,30 @@ pub const LONG: TestGroup = TestGroup {
     targets: &["--test", "tree", "--test", "crash", "--test", "sysroot", "--test", "booted"],
     filters: &["crashes::", "deaths::", "kills::", "leaks::", "lying::", "race::", "rendered::"],
 };
+/// Run in turns, as they wait for the retries, limits and intervals of the product, or repeat a case many times.
+pub const SLOW: TestGroup = TestGroup {
+    subject: "slow tests",
+    expression: "(binary(daemon) & test(/^cluster::(alerts|faults|history|pinned_images)::/)) \
+        | (binary(daemon) & test(/^cluster::idle::/) & not test(/^cluster::idle::release::/)) \
+        | (binary(booted) & test(/^(releases|soak|surface|rpm_ostree::failures|rpm_ostree::meddling)::/)) \
+        | (binary(sysroot) & test(/^worker::(signatures|signed_images)::/)) | (binary(tree) & test(/^locks::/))",
+    targets: &["--test", "daemon", "--test", "booted", "--test", "sysroot", "--test", "tree"],
+    filters: &[
+        "cluster::alerts::",
+        "cluster::faults::",
+        "cluster::history::",
+        "cluster::pinned_images::",
+        "cluster::idle::",
+        "releases::",
+        "soak::",
+        "surface::",
+        "rpm_ostree::failures::",
+        "rpm_ostree::meddling::",
+        "worker::signatures::",
+        "worker::signed_images::",
+        "locks::",
+    ],
+};
 /// Ignored in other runs, as only the release executable is as small as it must be.
 pub const IDLE: TestGroup = TestGroup {
     subject: "tests of the idle daemon",
@@ -81,6 +105,22 @@ const HELPER: &str = "reboot_twice_as_a_service";
 const WITHOUT_ROOT: [&str; 8] = ["--lib", "--bins", "--test", "core", "--test", "cli", "--test", "services"];
 
 impl TestGroup {
+    /// Select the tests of this group but those of `excluded`.
+    pub fn selection_but(
+        &self,
+        excluded: &[&Self],
+        runner: TestRunner,
+        ignored: IgnoredTests,
+    ) -> TestSelection {
+        let mut selection = self.selection(runner, ignored);
+        for group in excluded {
+            selection.expression = format!("({}) & not ({})", selection.expression, group.expression);
+            let skipped = group.filters.iter().flat_map(|filter| ["--skip", filter]);
+            selection.arguments.extend(skipped.map(str::to_owned));
+        }
+        selection
+    }
+
     /// Select the tests of this group.
     pub fn selection(&self, runner: TestRunner, ignored: IgnoredTests) -> TestSelection {
         // nextest refuses an expression that names an executable outside of its targets.
@@ -95,13 +135,7 @@ impl TestGroup {
 
 /// Select the tests of TLS but those of `excluded`.
 pub fn tls_tests(excluded: &[&TestGroup], runner: TestRunner, ignored: IgnoredTests) -> TestSelection {
-    let mut selection = TLS.selection(runner, ignored);
-    for group in excluded {
-        selection.expression = format!("({}) & not ({})", selection.expression, group.expression);
-        selection
-            .arguments
-            .extend(group.filters.iter().flat_map(|filter| ["--skip", filter].map(str::to_owned)));
-    }
+    let mut selection = TLS.selection_but(excluded, runner, ignored);
     if runner == TestRunner::Cargo && excludes_root(excluded) {
         selection.targets = ["--test", "cli"].map(str::to_owned).to_vec();
     }
@@ -152,7 +186,7 @@ pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
     (!executable.is_file()).then(|| reason.to_owned())
 }
 
-/// Return the reason if tests that need the next release cannot run.
+/// Return the reason if tests that need the next release cannot run, in a run that builds it.
 pub fn next_release_obstacle(tree: &ProjectTree) -> Option<String> {
     (!tree.has_next_release()).then(|| "no executables of the next release: their build failed".to_owned())
 }

@@ -22,10 +22,15 @@ use dependencies::DenyInstall;
 pub use exhaustive::{is_complete as passed_exhaustively, print_report as print_exhaustive_report};
 use outcome::{CheckOutcome, CheckRow};
 
+use crate::commit::SHARES;
 use crate::consent::InstallConsent;
 use crate::part_number::PartNumber;
 use crate::project_tree::{ProjectTree, TlsLibrary};
 use crate::testing::TestRunner;
+
+/// Turns in which the shares of full runs take the checks and tests that are slow, but not as slow as the long ones: each of
+/// them is done by one share in three.
+const TURNS: u32 = 3;
 
 /// The extent of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,6 +47,11 @@ impl TestExtent {
     /// The library that speaks TLS in the release executables that this run builds: with the host's in each second share.
     fn tls(self) -> TlsLibrary {
         if self.share().index().is_multiple_of(2) { TlsLibrary::Openssl } else { TlsLibrary::Rustls }
+    }
+
+    /// The part of the slow tests that this run executes.
+    fn turn(self) -> PartNumber {
+        self.share().turn(TURNS)
     }
 
     fn is_exhaustive(self) -> bool {
@@ -75,6 +85,13 @@ struct CheckRun<'t> {
     deny: DenyInstall,
 }
 
+impl CheckRun<'_> {
+    /// Check if this run leaves a check to other shares.
+    fn leaves_to_others(&self, name: &str) -> bool {
+        CHECKS.iter().any(|check| check.name == name && check.is_left_to_others(self.extent))
+    }
+}
+
 /// The runs that a check belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CheckScope {
@@ -84,8 +101,6 @@ enum CheckScope {
     Quick,
     /// Full runs; of an exhaustive run, the first part.
     Full,
-    /// The first of the shares that full runs take in turn, and the first part of an exhaustive run.
-    FirstShare,
     /// Full runs, and each part of an exhaustive run.
     EachPart,
 }
@@ -94,9 +109,7 @@ impl CheckScope {
     fn includes(self, extent: TestExtent) -> bool {
         match extent {
             TestExtent::Quick => matches!(self, Self::Always | Self::Quick),
-            TestExtent::Full(share) => {
-                self != Self::Quick && (self != Self::FirstShare || share.index() == 1)
-            }
+            TestExtent::Full(_) => self != Self::Quick,
             TestExtent::Exhaustive(part) if part.index() == 1 => self != Self::Quick,
             TestExtent::Exhaustive(_) => self == Self::EachPart,
         }
@@ -108,9 +121,24 @@ struct Check {
     scope: CheckScope,
     /// Checks whose result this one uses.
     needs: &'static [&'static str],
+    /// Shares of full runs that do it, where they take such checks in turn.
+    turn: PartNumber,
     run: fn(&mut CheckRun<'_>) -> Result<CheckOutcome>,
 }
 
+impl Check {
+    /// Leave the check to one of as many shares of full runs.
+    const fn in_turn(self, turn: PartNumber) -> Self {
+        Self { turn, ..self }
+    }
+
+    /// Check if a run whose extent includes the check leaves it to other shares.
+    fn is_left_to_others(&self, extent: TestExtent) -> bool {
+        matches!(extent, TestExtent::Full(share) if !self.turn.falls_to(share))
+    }
+}
+
+const NEXT_RELEASE: &str = "next release";
 const TEST_BUILD: &str = "test build";
 const RELEASE_BUILD: &str = "release build";
 
@@ -118,13 +146,16 @@ const CHECKS: &[Check] = &[
     check("formatting", CheckScope::Always, &[], build_checks::formatting),
     check("house rules", CheckScope::Always, &[], test_checks::house_rules),
     check("lints", CheckScope::Always, &[], build_checks::lints),
-    check("lints without the worker", CheckScope::Full, &[], build_checks::lints_without_worker),
+    check("lints without the worker", CheckScope::Full, &[], build_checks::lints_without_worker)
+        .in_turn(PartNumber::constant(2, TURNS)),
     check("library tests", CheckScope::Quick, &[], test_checks::library_tests),
     check("documentation", CheckScope::Full, &[], build_checks::documentation),
-    check("next release", CheckScope::EachPart, &[], test_checks::next_release),
+    check(NEXT_RELEASE, CheckScope::EachPart, &[], test_checks::next_release)
+        .in_turn(PartNumber::constant(1, TURNS)),
     check(TEST_BUILD, CheckScope::EachPart, &[], test_checks::test_build),
     check("manual", CheckScope::Full, &[TEST_BUILD], build_checks::manual),
-    check("SELinux modules", CheckScope::Full, &[TEST_BUILD], test_checks::selinux_modules),
+    check("SELinux modules", CheckScope::Full, &[TEST_BUILD], test_checks::selinux_modules)
+        .in_turn(PartNumber::constant(2, TURNS)),
     check("Debian tools", CheckScope::EachPart, &[TEST_BUILD], test_checks::debian_tools),
     check("tests", CheckScope::EachPart, &[TEST_BUILD], test_checks::tests),
     check("documentation tests", CheckScope::Full, &[], test_checks::documentation_tests),
@@ -135,7 +166,7 @@ const CHECKS: &[Check] = &[
     check("executable, TLS", CheckScope::EachPart, &[TEST_BUILD, RELEASE_BUILD], test_checks::tls),
     check("executable, idle", CheckScope::Full, &[TEST_BUILD, RELEASE_BUILD], test_checks::idle),
     check("fuzzing", CheckScope::EachPart, &[], test_checks::fuzzing),
-    check("book", CheckScope::FirstShare, &[], build_checks::book),
+    check("book", CheckScope::Full, &[], build_checks::book).in_turn(PartNumber::constant(1, SHARES)),
     check("demo", CheckScope::Full, &[RELEASE_BUILD], build_checks::demo),
     check("dependencies", CheckScope::Full, &[], build_checks::dependencies),
     check(
@@ -152,7 +183,7 @@ const fn check(
     needs: &'static [&'static str],
     run: fn(&mut CheckRun<'_>) -> Result<CheckOutcome>,
 ) -> Check {
-    Check { name, scope, needs, run }
+    Check { name, scope, needs, turn: PartNumber::WHOLE, run }
 }
 
 /// Run the checks; the exit code is a failure when one of them failed.
@@ -181,6 +212,7 @@ fn run_all(checks: &[&Check], run: &mut CheckRun<'_>) -> Vec<CheckRow> {
     for check in checks {
         let failed = rows.iter().find(|row| check.needs.contains(&row.name) && !row.is_ok());
         rows.push(match failed {
+            _ if check.is_left_to_others(run.extent) => CheckRow::left_to_others(check.name),
             Some(needed) => CheckRow::not_run(check.name, needed.name),
             None => run_check(check, run),
         });
@@ -205,7 +237,8 @@ mod tests {
     const FULL: TestExtent = TestExtent::Full(PartNumber::WHOLE);
 
     fn names(extent: TestExtent) -> Vec<&'static str> {
-        CHECKS.iter().filter(|check| check.scope.includes(extent)).map(|check| check.name).collect()
+        let done = |check: &&Check| check.scope.includes(extent) && !check.is_left_to_others(extent);
+        CHECKS.iter().filter(done).map(|check| check.name).collect()
     }
 
     fn part(index: u32) -> TestExtent {
@@ -214,7 +247,8 @@ mod tests {
 
     #[test]
     fn every_need_is_an_earlier_check_of_the_same_run() {
-        for extent in [TestExtent::Quick, FULL, part(1), part(2)] {
+        let shares = PartNumber::all(SHARES).map(TestExtent::Full);
+        for extent in shares.chain([TestExtent::Quick, FULL, part(1), part(2)]) {
             let names = names(extent);
             for check in CHECKS.iter().filter(|check| names.contains(&check.name)) {
                 let place = |name: &str| names.iter().position(|other| *other == name);
@@ -228,7 +262,7 @@ mod tests {
     fn later_parts_repeat_only_builds_and_tests() {
         assert_eq!(names(part(1)), names(FULL));
         let repeated = [
-            "next release",
+            NEXT_RELEASE,
             TEST_BUILD,
             "Debian tools",
             "tests",
@@ -240,6 +274,18 @@ mod tests {
         ];
         assert_eq!(names(part(2)), repeated);
         assert_eq!(names(TestExtent::Quick), ["formatting", "house rules", "lints", "library tests"]);
+    }
+
+    #[test]
+    fn shares_take_some_checks_in_turn_and_leave_out_none() {
+        let share = |index| names(TestExtent::Full(PartNumber::new(index, SHARES).unwrap()));
+        let left_out = |index| -> Vec<_> {
+            let done = share(index);
+            names(FULL).into_iter().filter(|name| !done.contains(name)).collect()
+        };
+        assert_eq!(left_out(1), ["lints without the worker", "SELinux modules"]);
+        assert_eq!(left_out(2), [NEXT_RELEASE, "book"]);
+        assert_eq!(left_out(3), ["lints without the worker", NEXT_RELEASE, "SELinux modules", "book"]);
     }
 
     #[test]

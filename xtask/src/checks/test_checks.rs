@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 
 use super::groups::{
-    self, AS_ROOT, IDLE, KILLS, LONG, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
+    self, AS_ROOT, IDLE, KILLS, LONG, SLOW, TestGroup, WITH_API_SERVER, WITH_DEBIAN_TOOLS, WITH_NEXT_RELEASE,
 };
 use super::{CheckOutcome, CheckRun};
 use crate::commit::TestedCommit;
@@ -63,13 +63,16 @@ pub fn test_build(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
 pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let missing = missing_preconditions(run);
     let unavailable: Vec<_> = missing.iter().map(|(group, _)| *group).collect();
-    let has_long = groups::root_obstacle().is_none() && !run.extent.is_exhaustive();
-    let excluded = if has_long { [&unavailable[..], &[&LONG]].concat() } else { unavailable.clone() };
+    let has_shares = groups::root_obstacle().is_none() && !run.extent.is_exhaustive();
+    let excluded =
+        if has_shares { [&unavailable[..], &[&LONG, &SLOW]].concat() } else { unavailable.clone() };
     let selection = groups::remaining_tests(&excluded, ignored_tests(run));
     let mut tally = count(run, &selection, run.extent.part(), None)?;
     let mut skipped = Vec::new();
-    if has_long {
-        let outcome = share_of(run, &LONG, None)?;
+    let shares = [(&SLOW, run.extent.turn()), (&LONG, run.extent.share())];
+    for (group, share) in shares.into_iter().filter(|_| has_shares) {
+        let tests = group.selection_but(&unavailable, run.runner, ignored_tests(run));
+        let outcome = share_of(run, group.subject, &tests, share, None)?;
         tally = tally + TestTally { skipped: 0, ..outcome.tally };
         skipped.extend(outcome.skipped);
     }
@@ -102,7 +105,8 @@ pub fn kills(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
         return skip(run, &KILLS, &reason);
     }
     let executable = run.tree.executable("flameholder");
-    share_of(run, &KILLS, Some(&executable))
+    let tests = KILLS.selection(run.runner, ignored_tests(run));
+    share_of(run, KILLS.subject, &tests, run.extent.share(), Some(&executable))
 }
 
 /// Run the tests of TLS with the release executable, but those whose precondition is missing: the check of all tests lists
@@ -115,19 +119,20 @@ pub fn tls(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     Ok(CheckOutcome::new(tally, Vec::new()))
 }
 
-/// Run a share of a group, and count the tests of the other shares as skipped.
+/// Run a share of tests, and count those of the other shares as skipped.
 fn share_of(
     run: &CheckRun<'_>,
-    group: &TestGroup,
+    subject: &'static str,
+    selection: &TestSelection,
+    share: PartNumber,
     executable: Option<&std::path::Path>,
 ) -> Result<CheckOutcome> {
-    let (share, selection) = (run.extent.share(), group.selection(run.runner, ignored_tests(run)));
-    println!("share {share} of the {}", group.subject);
-    let tally = count(run, &selection, share, executable)?;
+    println!("share {share} of the {subject}");
+    let tally = count(run, selection, share, executable)?;
     let all = u32::try_from(selection.list(run.tree, run.runner)?.len())?;
     let others = all.saturating_sub(tally.passed + tally.failed);
     let skipped =
-        SkippedGroup::unnamed(group.subject, "other shares; cargo xtask test --share K/N runs them", others);
+        SkippedGroup::unnamed(subject, "other shares; cargo xtask test --share K/N runs them", others);
     Ok(CheckOutcome::new(tally, vec![skipped]))
 }
 
@@ -204,7 +209,12 @@ fn missing_preconditions(run: &CheckRun<'_>) -> Vec<(&'static TestGroup, String)
         return vec![(&AS_ROOT, reason)];
     }
     let api_server = groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason));
-    let next_release = groups::next_release_obstacle(run.tree).map(|reason| (&WITH_NEXT_RELEASE, reason));
+    let next_release = if run.leaves_to_others(super::NEXT_RELEASE) {
+        Some("other shares; cargo xtask test --share K/N runs them".to_owned())
+    } else {
+        groups::next_release_obstacle(run.tree)
+    };
+    let next_release = next_release.map(|reason| (&WITH_NEXT_RELEASE, reason));
     let debian_tools = groups::debian_tools_obstacle(run.tree).map(|reason| (&WITH_DEBIAN_TOOLS, reason));
     api_server.into_iter().chain(next_release).chain(debian_tools).collect()
 }
