@@ -186,7 +186,7 @@ pub fn api_server_obstacle(tree: &ProjectTree) -> Option<String> {
     (!executable.is_file()).then(|| reason.to_owned())
 }
 
-/// Return the reason if tests that need the next release cannot run, in a run that builds it.
+/// Return the reason if tests that need the next release cannot run.
 pub fn next_release_obstacle(tree: &ProjectTree) -> Option<String> {
     (!tree.has_next_release()).then(|| "no executables of the next release: their build failed".to_owned())
 }

@@ -66,12 +66,13 @@ pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
     let has_shares = groups::root_obstacle().is_none() && !run.extent.is_exhaustive();
     let excluded =
         if has_shares { [&unavailable[..], &[&LONG, &SLOW]].concat() } else { unavailable.clone() };
-    let selection = groups::remaining_tests(&excluded, ignored_tests(run));
+    let selection = groups::remaining_tests(&excluded, ignored_tests(run)).with_threads(many_threads());
     let mut tally = count(run, &selection, run.extent.part(), None)?;
     let mut skipped = Vec::new();
     let shares = [(&SLOW, run.extent.turn()), (&LONG, run.extent.share())];
     for (group, share) in shares.into_iter().filter(|_| has_shares) {
         let tests = group.selection_but(&unavailable, run.runner, ignored_tests(run));
+        let tests = tests.with_threads(many_threads());
         let outcome = share_of(run, group.subject, &tests, share, None)?;
         tally = tally + TestTally { skipped: 0, ..outcome.tally };
         skipped.extend(outcome.skipped);
@@ -91,6 +92,13 @@ pub fn tests(run: &mut CheckRun<'_>) -> Result<CheckOutcome> {
         skipped.push(SkippedGroup::unnamed("tests", "other parts of the exhaustive run", others));
     }
     Ok(CheckOutcome::new(tally, skipped))
+}
+
+/// Return the number of tests that run at a time: one more than there are processors, as many tests wait for the retries and
+/// intervals of the product.
+fn many_threads() -> Option<u32> {
+    let processors = std::thread::available_parallelism().ok()?;
+    u32::try_from(processors.get() + 1).ok()
 }
 
 /// Run the tests in the documentation, which nextest does not run.
@@ -209,12 +217,7 @@ fn missing_preconditions(run: &CheckRun<'_>) -> Vec<(&'static TestGroup, String)
         return vec![(&AS_ROOT, reason)];
     }
     let api_server = groups::api_server_obstacle(run.tree).map(|reason| (&WITH_API_SERVER, reason));
-    let next_release = if run.leaves_to_others(super::NEXT_RELEASE) {
-        Some("other shares; cargo xtask test --share K/N runs them".to_owned())
-    } else {
-        groups::next_release_obstacle(run.tree)
-    };
-    let next_release = next_release.map(|reason| (&WITH_NEXT_RELEASE, reason));
+    let next_release = groups::next_release_obstacle(run.tree).map(|reason| (&WITH_NEXT_RELEASE, reason));
     let debian_tools = groups::debian_tools_obstacle(run.tree).map(|reason| (&WITH_DEBIAN_TOOLS, reason));
     api_server.into_iter().chain(next_release).chain(debian_tools).collect()
 }

@@ -58,6 +58,11 @@ impl TestSelection {
         Self { ignored, ..self }
     }
 
+    #[must_use]
+    pub fn with_threads(self, threads: Option<u32>) -> Self {
+        Self { threads, ..self }
+    }
+
     /// Return the command that runs the tests.
     pub fn command(&self, tree: &ProjectTree, runner: TestRunner) -> Command {
         let words: &[&str] = match runner {
