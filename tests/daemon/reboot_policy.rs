@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::Value;
 use testbed::agent::Agent;
-use testbed::booted::config::{assert_config, full_config, unhealthy_config};
+use testbed::booted::config::{Config, assert_config, full_config, unhealthy_config};
 use testbed::booted::host::Host;
 use testbed::https_server::{
     Authority, FleetLock, HttpsServer, ServerAnswer, ServerCertificate, ServerState,
@@ -193,6 +193,28 @@ fn host_that_rolled_back_keeps_its_slot_until_another_config_is_desired() {
     wait_for_end(&mut agent, &server);
     agent.wait_for_line("ShuttingDown rendered-three");
     assert!(is_held(&server));
+}
+
+#[test]
+fn live_update_that_needs_a_reboot_after_its_wait_is_prepared_again() {
+    let (host, server) = host_with_lock();
+    let policy = |action: &str| {
+        let rule = format!("[[disruption.path]]\npath = \"/etc/chrony.conf\"\nactions = [\"{action}\"]\n");
+        set_policy(&host, &(lock_policy(&server) + &rule));
+    };
+    policy("drain");
+    let config = Config::new("rendered-one", &[("/etc/chrony.conf", "one")]);
+    set_desired_config(&host, config.json());
+    hold(&server, "host-2");
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("AwaitingGrant rendered-one");
+    policy("reboot");
+    free(&server, "host-2");
+    agent.wait_for_text("was prepared as a live update and needs a reboot now");
+    agent.wait_for_line("ShuttingDown rendered-one");
+    assert!(!agent.phases().contains(&"Done"), "{:?}", agent.phases());
+    host.reboot();
+    assert_eq!(host.read_etc("chrony.conf").as_deref(), Some("one"));
 }
 
 #[test]

@@ -252,8 +252,12 @@ impl WorkPorts<'_> {
         self.with_target(host, desired, delivery, UpdatePurpose::Update, |host, target| {
             match running_host::prepare(&mut *os, host, target, &mut |_| {})? {
                 RemainingWork::Live(update) => drop(update.apply(&SystemdServices::system(), host)?),
-                // The host changed since the preparation: the verification that follows finds it.
-                RemainingWork::Nothing | RemainingWork::Reboot(_) => {}
+                // An operator has applied it since the preparation.
+                RemainingWork::Nothing => {}
+                // It is staged now. An update that is prepared again gets the grant and the drain of a reboot.
+                RemainingWork::Reboot(_) => {
+                    return Err(UpdateError::NotLiveAnyMore(desired.config.clone()).into());
+                }
             }
             Ok(())
         })

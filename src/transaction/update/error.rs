@@ -60,6 +60,11 @@ pub enum UpdateError {
     /// Another program changes applied paths, or settings such as `umask` or a filesystem do not keep them.
     #[error("drift right after the configuration was applied: {}; see `flameholder verify`", .0.join(", "))]
     Drifted(Vec<String>),
+    /// The host, or its rules of disruption, changed after a live update was prepared.
+    #[error(
+        "{0} was prepared as a live update and needs a reboot now, since the host or its settings changed meanwhile; it is prepared again"
+    )]
+    NotLiveAnyMore(ConfigName),
     /// The host has drifted before an update, which would undo the local changes.
     #[error(
         "managed paths have local changes, which the update would undo: {}; restore them (`flameholder verify` shows how they differ), or apply over them: `touch /run/machine-config-daemon-force`",
@@ -85,7 +90,10 @@ impl UpdateError {
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
             Self::Blocked(_) => RetryClass::Configuration,
-            Self::Unconfirmed { .. } | Self::NotStaged(_) | Self::ConfigNotStaged(_) => RetryClass::Time,
+            Self::Unconfirmed { .. }
+            | Self::NotStaged(_)
+            | Self::ConfigNotStaged(_)
+            | Self::NotLiveAnyMore(_) => RetryClass::Time,
             Self::NotFinalized { .. }
             | Self::PendingRecordMissing(_)
             | Self::NoSpace(_)
