@@ -6,7 +6,6 @@ use serde_json::Value;
 
 use super::policy::{DisruptionAction, DisruptionPolicy};
 use super::{document, ignition};
-use crate::core::enablement::UnitName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
@@ -112,8 +111,7 @@ fn actions(items: Vec<ActionItem>, field: &str, refused: &mut Vec<Refusal>) -> V
 fn action(item: ActionItem) -> Result<DisruptionAction, String> {
     let unit = |subject: Option<Subject>| {
         let subject = subject.ok_or("the action names no unit in `serviceName`")?;
-        UnitName::parse(&subject.service_name).map_err(|error| error.to_string())?;
-        Ok::<String, String>(subject.service_name)
+        DisruptionAction::parse_unit(&subject.service_name)
     };
     Ok(match item.kind.as_str() {
         "None" => DisruptionAction::None,

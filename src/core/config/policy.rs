@@ -1,9 +1,11 @@
 //! Node disruption policy: the actions (reload, restart, drain, reboot) that a changed file or unit needs.
-//! Rules of the cluster lie over the MCO's defaults; an older table applies on first boot, before a policy
+//! Rules of the cluster, or else of the host's settings, lie over the MCO's defaults; an older table applies on first boot, before a policy
 //! can be read.
 
 use std::collections::BTreeSet;
 
+use crate::core::config::protected::is_protected_unit;
+use crate::core::enablement::UnitName;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::{KUBELET_PULL_SECRET, SIGNATURE_POLICY};
 
@@ -36,6 +38,20 @@ impl std::fmt::Display for DisruptionAction {
             Self::Drain => f.write_str("the node is drained"),
             Self::Reboot => f.write_str("the host reboots"),
         }
+    }
+}
+
+impl DisruptionAction {
+    /// Parse the name of the unit that an action reloads or restarts. The agent's own units, and those that it finalizes
+    /// deployments with, are refused: a restart of the daemon ends the update that asked for it, and each attempt to undo it.
+    pub fn parse_unit(name: &str) -> Result<String, String> {
+        UnitName::parse(name).map_err(|error| error.to_string())?;
+        if is_protected_unit(name) {
+            return Err(format!(
+                "{name} cannot be restarted or reloaded by an update: the agent works with it"
+            ));
+        }
+        Ok(name.to_owned())
     }
 }
 

@@ -6,7 +6,7 @@ mod own_files;
 mod paths;
 mod units;
 
-pub use units::{AGENT_UNITS, is_agent_unit};
+pub use units::{AGENT_UNITS, is_agent_unit, is_protected as is_protected_unit};
 
 use super::host_config::HostConfig;
 use crate::core::values::names::ManagedPath;

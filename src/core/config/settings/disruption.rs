@@ -40,21 +40,21 @@ impl DisruptionSettings {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub(crate) struct DisruptionFragment {
-    path: Vec<PathRule>,
-    unit: Vec<NameRule>,
+    path: Vec<PathRuleItem>,
+    unit: Vec<UnitRuleItem>,
     ssh_keys: Option<ActionList>,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PathRule {
+struct PathRuleItem {
     path: Spanned<ManagedPath>,
     actions: ActionList,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct NameRule {
+struct UnitRuleItem {
     name: Spanned<UnitName>,
     actions: ActionList,
 }
@@ -83,17 +83,13 @@ impl TryFrom<Vec<String>> for ActionList {
 
 /// Parse an action, as systemctl spells it.
 fn action(word: &str) -> Result<DisruptionAction, String> {
-    let unit = |name: &str| match UnitName::parse(name) {
-        Ok(_) => Ok(name.to_owned()),
-        Err(error) => Err(error.to_string()),
-    };
     Ok(match word.split_once(' ') {
         None if word == "none" => DisruptionAction::None,
         None if word == "daemon-reload" => DisruptionAction::DaemonReload,
         None if word == "drain" => DisruptionAction::Drain,
         None if word == "reboot" => DisruptionAction::Reboot,
-        Some(("reload", name)) => DisruptionAction::Reload(unit(name)?),
-        Some(("restart", name)) => DisruptionAction::Restart(unit(name)?),
+        Some(("reload", name)) => DisruptionAction::Reload(DisruptionAction::parse_unit(name)?),
+        Some(("restart", name)) => DisruptionAction::Restart(DisruptionAction::parse_unit(name)?),
         _ => {
             return Err(format!(
                 "unknown action {word:?}, expected `none`, `daemon-reload`, `reload UNIT`, `restart UNIT`, `drain` or `reboot`"
@@ -118,13 +114,8 @@ impl DisruptionFragment {
     }
 
     pub(crate) fn overlay(self, settings: &mut DisruptionSettings) {
-        let actions = |list: ActionList| list.0;
-        settings.paths.extend(
-            self.path.into_iter().map(|PathRule { path, actions: list }| (path.into_inner(), actions(list))),
-        );
-        settings.units.extend(
-            self.unit.into_iter().map(|NameRule { name, actions: list }| (name.into_inner(), actions(list))),
-        );
-        settings.ssh_keys = self.ssh_keys.map(actions).or(settings.ssh_keys.take());
+        settings.paths.extend(self.path.into_iter().map(|rule| (rule.path.into_inner(), rule.actions.0)));
+        settings.units.extend(self.unit.into_iter().map(|rule| (rule.name.into_inner(), rule.actions.0)));
+        settings.ssh_keys = self.ssh_keys.map(|actions| actions.0).or(settings.ssh_keys.take());
     }
 }

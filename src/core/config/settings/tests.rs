@@ -189,6 +189,11 @@ fn fault_of_a_rule_is_reported_with_line_and_column() {
         ("[disruption]\nssh-keys = [\"none\", \"drain\"]\n", "2:12", "stand alone"),
         ("[disruption]\nssh-keys = [\"Reboot\"]\n", "2:12", "unknown action"),
         ("[disruption]\nssh-keys = [\"restart a\"]\n", "2:12", "unit name"),
+        (
+            "[disruption]\nssh-keys = [\"restart flameholder-daemon.service\"]\n",
+            "2:12",
+            "the agent works with it",
+        ),
         ("[[disruption.unit]]\nname = \"a\"\nactions = [\"none\"]\n", "2:8", "unit name"),
         ("[[disruption.unit]]\nname = \"a.service\"\n", "1:1", "`actions`"),
         (
