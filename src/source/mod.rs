@@ -156,7 +156,7 @@ impl From<DaemonProblem> for FetchFailure {
 pub struct FetchedConfig {
     /// MachineConfig or trust material, in JSON; `None` for the current config, which is on the disk.
     pub document: Option<MemoryFile>,
-    /// MachineConfiguration with the node disruption policy; `None` for the built-in policy.
+    /// MachineConfiguration with the node disruption policy; `None` for that of the host's settings.
     pub policy: Option<Vec<u8>>,
 }
 

@@ -90,7 +90,8 @@ impl StatusPage {
         if let Some(BlockedTarget { config, reason, .. }) = document.blocked.as_ref().filter(|_| !is_said) {
             self.row("blocked:", &format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
         }
-        let reported = document.boot_check.as_ref().and_then(|report| report.generation.as_ref());
+        let failed = document.boot_check.as_ref().filter(|report| report.phase == HealthPhase::Unhealthy);
+        let reported = failed.and_then(|report| report.generation.as_ref());
         if let Some(blocked) = document.blocked.as_ref().filter(|held| held.generation.as_ref() != reported) {
             self.text.push(outputs(&blocked.failed_checks));
         }

@@ -35,7 +35,8 @@ pub struct BlockedTarget {
     pub generation: Option<GenerationId>,
     /// Reason, in one sentence without a full stop.
     pub reason: String,
-    /// Checks of the boot check that failed, if one did. What their programs printed is lost with the boot otherwise.
+    /// Checks of the boot check that failed, if one did.
+    // With what their programs printed, which is lost with the boot otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_checks: Vec<CheckResult>,
     /// Number of rollbacks from this configuration, or of rejections.

@@ -71,8 +71,8 @@ pub struct CheckResult {
     pub ok: bool,
     /// Finding, in one line.
     pub detail: String,
-    /// End of the output of a check program that failed. It can hold secrets, so it is in the status file alone, which
-    /// only root reads.
+    /// End of the output of a check program that failed. It can hold secrets, so it is in files that only root reads: the
+    /// status file, and the blocked target.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(skip)]
     pub output: String,

@@ -6,6 +6,7 @@ use flameholder::core::config::layering::PackageLayering;
 use flameholder::core::enablement::UnitName;
 use flameholder::core::image_policy::{KeyFile, PolicyEnforcement, SignatureVerdict};
 use flameholder::core::state::blocked::{self, BlockedTarget};
+use flameholder::core::state::boot_check::CheckResult;
 use flameholder::core::state::journal::{
     self, Journal, JournalIntent, JournalMove, JournalScope, TransactionState,
 };
@@ -157,7 +158,13 @@ fn blocked() -> BlockedTarget {
         image_digest: Some(digest("image").to_string()),
         generation: Some(generation()),
         reason: "boot check did not pass within 600 seconds: 10-app".to_owned(),
-        failed_checks: Vec::new(),
+        failed_checks: vec![
+            CheckResult::failed("network", "no interface is up"),
+            CheckResult {
+                output: "the app is sick\n".to_owned(),
+                ..CheckResult::failed("check 10-app", "failed with exit code 1")
+            },
+        ],
         attempts: 2,
     }
 }

@@ -70,8 +70,8 @@ pub const SLOW: TestGroup = TestGroup {
     expression: "(binary(daemon) & test(/^cluster::(alerts|faults|history|pinned_images)::/)) \
         | (binary(daemon) & test(/^cluster::idle::/) & not test(/^cluster::idle::release::/)) \
         | (binary(booted) & test(/^(releases|soak|surface|rpm_ostree::failures|rpm_ostree::meddling)::/)) \
-        | (binary(sysroot) & test(/^worker::(signatures|signed_images)::/)) | (binary(tree) & test(/^locks::/))",
-    targets: &["--test", "daemon", "--test", "booted", "--test", "sysroot", "--test", "tree"],
+        | (binary(sysroot) & test(/^worker::(signatures|signed_images)::/))",
+    targets: &["--test", "daemon", "--test", "booted", "--test", "sysroot"],
     filters: &[
         "cluster::alerts::",
         "cluster::faults::",
@@ -85,7 +85,6 @@ pub const SLOW: TestGroup = TestGroup {
         "rpm_ostree::meddling::",
         "worker::signatures::",
         "worker::signed_images::",
-        "locks::",
     ],
 };
 /// Ignored in other runs, as only the release executable is as small as it must be.

@@ -37,7 +37,8 @@ const TURNS: u32 = 3;
 pub enum TestExtent {
     /// Formatting, house rules, lints and the libraries' own tests.
     Quick,
-    /// Everything that a change must pass, with one share of the long tests and of the scenarios.
+    /// Everything that a change must pass, with one share of the long tests and of the scenarios, and what falls to it of the
+    /// slow tests and of the checks that the shares take in turn.
     Full(PartNumber),
     /// One part of the same with ignored tests, and with more crashes and power cuts.
     Exhaustive(PartNumber),

@@ -34,13 +34,18 @@ struct MountTable<'r> {
 
 impl MountTable<'_> {
     fn add(&mut self, source: &Path, target: &str, kind: &str, options: &str) {
-        let target = self.root.join(target);
-        writeln!(self.text, "{} {} {kind} {options} 0 0", source.display(), target.display()).unwrap();
+        let [source, target] = [source, &self.root.join(target)].map(escaped);
+        writeln!(self.text, "{source} {target} {kind} {options} 0 0").unwrap();
     }
 
     fn bind(&mut self, source: impl AsRef<Path>, target: &str) {
         self.add(source.as_ref(), target, "none", "bind");
     }
+}
+
+/// A path as a field of the table.
+fn escaped(path: &Path) -> String {
+    path.display().to_string().replace('\\', "\\134").replace(' ', "\\040").replace('\t', "\\011")
 }
 
 impl Host {
@@ -115,8 +120,8 @@ impl Host {
         let links = self.path("shipped");
         if !links.exists() {
             fs::create_dir(&links).unwrap();
-            for program in fs::read_dir("/usr/bin").unwrap() {
-                let name = program.unwrap().file_name();
+            let names = fs::read_dir("/usr/bin").unwrap().map(|program| program.unwrap().file_name());
+            for name in names.filter(|name| name != "flameholder") {
                 symlink(Path::new("/tmp/bin").join(&name), links.join(name)).unwrap();
             }
             fs::write(links.join("flameholder"), "").unwrap();
