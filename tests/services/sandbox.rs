@@ -56,10 +56,16 @@ fn holder_of_a_lock_is_seen_from_inside_every_sandbox() {
     ] {
         let real = RealSystemd::start(&[]);
         let locked = real.file("locked");
+        // Ready once the program that holds the lock is the one that the test looks for.
+        let script = format!(
+            "exec 9>{}; flock 9; (until grep -q sleep /proc/$$/comm; do :; done; systemd-notify --ready) 9>&- & \
+             exec sleep infinity\n",
+            locked.display()
+        );
+        std::fs::write(real.file("hold"), script).unwrap();
         let holder = format!(
-            "[Unit]\nDefaultDependencies=no\n[Service]\nType=notify\nNotifyAccess=all\n\
-             ExecStart=sh -c 'exec 9>{locked}; flock 9 && systemd-notify --ready && exec sleep infinity'\n",
-            locked = locked.display()
+            "[Unit]\nDefaultDependencies=no\n[Service]\nType=notify\nNotifyAccess=all\nExecStart=sh {}\n",
+            real.file("hold").display()
         );
         real.define("holder.service", &holder);
         let settings = format!(

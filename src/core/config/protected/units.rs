@@ -45,6 +45,7 @@ pub fn is_agent_unit(name: &str) -> bool {
 }
 
 /// Return true if a config must not mask, replace or disable the unit.
+#[must_use]
 pub fn is_protected(name: &str) -> bool {
     is_agent_unit(name) || OSTREE_UNITS.contains(&name)
 }
