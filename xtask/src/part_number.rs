@@ -51,7 +51,7 @@ impl PartNumber {
     /// Check if this part falls to a share, where the shares take the parts in turn.
     pub fn falls_to(self, share: Self) -> bool {
         let turn = share.turn(self.count);
-        (self.index - 1) % turn.count + 1 == turn.index
+        self.turn(turn.count) == turn
     }
 
     /// Return every part of as many.

@@ -1,6 +1,6 @@
 //! Node disruption policy: the actions (reload, restart, drain, reboot) that a changed file or unit needs.
-//! Rules of the cluster, or else of the host's settings, lie over the MCO's defaults; an older table applies on first boot, before a policy
-//! can be read.
+//! Rules of the cluster, or else of the host's settings, lie over the MCO's defaults; an older table applies on
+//! first boot, before a policy can be read.
 
 use std::collections::BTreeSet;
 

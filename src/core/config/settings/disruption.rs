@@ -1,6 +1,6 @@
 //! Settings of the node disruption policy: `[disruption]` in a fragment, for hosts whose source has no policy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use serde::Deserialize;
@@ -103,14 +103,9 @@ impl DisruptionFragment {
     pub(crate) fn duplicate(&self) -> Option<(Range<usize>, String)> {
         let paths = self.path.iter().map(|rule| (rule.path.span(), rule.path.get_ref().as_str()));
         let units = self.unit.iter().map(|rule| (rule.name.span(), rule.name.get_ref().as_str()));
-        let mut seen = Vec::new();
-        paths.chain(units).find_map(|(at, subject)| {
-            if seen.contains(&subject) {
-                return Some((at, format!("duplicate rule for {subject}; list it once per file")));
-            }
-            seen.push(subject);
-            None
-        })
+        let mut seen = BTreeSet::new();
+        let (at, subject) = paths.chain(units).find(|(_, subject)| !seen.insert(*subject))?;
+        Some((at, format!("duplicate rule for {subject}; list it once per file")))
     }
 
     pub(crate) fn overlay(self, settings: &mut DisruptionSettings) {
