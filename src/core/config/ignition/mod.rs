@@ -12,7 +12,9 @@ pub use ignition_config::v3_6 as newest;
 use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_ignored::Path as UnusedPath;
 use serde_json::Value;
+use serde_path_to_error::Track;
 
 use crate::core::values::refusal::RefusalList;
 
@@ -86,7 +88,7 @@ fn upgraded<T: DeserializeOwned + Serialize>(
     field: &str,
 ) -> Result<ParsedIgnition, RefusalList> {
     let (own, unused) = typed::<T>(value, field)?;
-    let config = serde_json::to_value(own)
+    let config = erased_serde::serialize(&own, serde_json::value::Serializer)
         .and_then(serde_json::from_value)
         .map_err(|error| RefusalList::one(field, without_values(&error.to_string())))?;
     Ok(ParsedIgnition { config, unused, legacy: false })
@@ -98,11 +100,10 @@ pub(crate) fn typed<T: DeserializeOwned>(
     field: &str,
 ) -> Result<(T, Vec<String>), RefusalList> {
     let mut unused = Vec::new();
-    let mut track = serde_path_to_error::Track::new();
-    let deserializer = serde_path_to_error::Deserializer::new(value, &mut track);
-    let parsed = serde_ignored::deserialize(deserializer, |path| {
-        unused.push(joined(field, &indexed(&path.to_string())));
-    });
+    let mut track = Track::new();
+    let mut note = |path: UnusedPath<'_>| unused.push(joined(field, &indexed(&path.to_string())));
+    let mut note: &mut dyn FnMut(UnusedPath<'_>) = &mut note;
+    let parsed = erased_serde::deserialize(&mut *tracking(value, &mut track, &mut note));
     match parsed {
         Ok(parsed) => Ok((parsed, unused)),
         Err(error) => Err(RefusalList::one(
@@ -110,6 +111,17 @@ pub(crate) fn typed<T: DeserializeOwned>(
             without_values(&error.to_string()),
         )),
     }
+}
+
+/// Wrap `value` so that `track` has the path of an error, and `note` is called for each key that is not read.
+fn tracking<'a>(
+    value: &'a Value,
+    track: &'a mut Track,
+    note: &'a mut &'a mut dyn FnMut(UnusedPath<'_>),
+) -> Box<dyn erased_serde::Deserializer<'a> + 'a> {
+    let tracked = serde_path_to_error::Deserializer::new(value, track);
+    let noted = serde_ignored::Deserializer::new(tracked, note);
+    Box::new(<dyn erased_serde::Deserializer<'_>>::erase(noted))
 }
 
 fn joined(field: &str, path: &str) -> String {
