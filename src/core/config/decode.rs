@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::contents::ContentsDecoder;
 use super::host_config::{
@@ -16,6 +16,7 @@ use super::machine_config::MachineConfig;
 use super::render::documents;
 use super::{protected, units};
 use crate::core::values::kernel_arguments::KernelArguments;
+use crate::core::values::kernel_arguments::tuning_file::{self, TUNING_FILE};
 use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
 use crate::core::values::paths::GENERATION_ARGUMENT;
@@ -32,13 +33,24 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let (mut host, mut refused) = decode_entries(config);
     match config.document.get("spec") {
         None | Some(Value::Null) => refused.push(Refusal::new("spec", NO_SPEC)),
-        Some(spec) => host.is_blank = spec.as_object().is_some_and(Map::is_empty),
+        Some(spec) => host.is_blank = is_blank(spec),
     }
     host.unknown.clone_from(&config.unknown);
     refused.extend(protected::entries(&host).into_iter().map(|entry| entry.refusal));
     let arguments = config.spec.kernel_arguments.as_deref().unwrap_or_default();
     protected::refuse_kernel_arguments(arguments, &mut refused);
     RefusalList::or(refused, host)
+}
+
+/// Check if a spec says nothing, not even the version of its Ignition config.
+fn is_blank(spec: &Value) -> bool {
+    match spec {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.iter().all(is_blank),
+        Value::Object(members) => members.values().all(is_blank),
+        Value::Bool(true) | Value::Number(_) => false,
+    }
 }
 
 /// Decode a `config` that was applied already: entries that no host takes are left out and named.
@@ -64,7 +76,11 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
             format!("all paths together have {path_bytes} bytes; the limit is {}", limits::PATH_BYTES);
         decoding.refuse("spec.config.storage", reason);
     }
-    let os = decode_os(config, &mut decoding.refused);
+    let mut os = decode_os(config, &mut decoding.refused);
+    let mut left_out = ignored_sections::without_effect(ignition, &storage);
+    if let Some(file) = decoding.files.get(TUNING_FILE) {
+        tuning_file::append(&file.contents, &mut os.kernel_arguments, &mut left_out);
+    }
     let host_config = HostConfig {
         name: config.name.clone(),
         documents: documents::of(&config.metadata),
@@ -77,7 +93,7 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
         unapplied: ignored_sections::compared(ignition, &storage),
         is_blank: false,
         unknown: Vec::new(),
-        left_out: ignored_sections::without_effect(ignition, &storage),
+        left_out,
     };
     (host_config, decoding.refused)
 }
@@ -151,7 +167,7 @@ impl Decoding {
             .enumerate()
             .map(|(nth, fragment)| self.contents(Some(fragment), &format!("{field}.append[{nth}]")))
             .collect();
-        let mode = self.mode(file.mode, FILE_MODE, &field);
+        let mode = self.mode(file.mode, FILE_MODE, 0o777, &field);
         let owner = self.owner(file.user.as_ref(), file.group.as_ref(), &field);
         if let (Some(contents), Some(append), Some(mode), Some(owner)) = (contents, append, mode, owner) {
             let overwrite = file.overwrite;
@@ -163,7 +179,7 @@ impl Decoding {
     fn directory(&mut self, index: usize, directory: &newest::Directory) {
         let field = format!("spec.config.storage.directories[{index}]");
         let Some(path) = self.path(&directory.path, &field) else { return };
-        let mode = self.mode(directory.mode, DIRECTORY_MODE, &field);
+        let mode = self.mode(directory.mode, DIRECTORY_MODE, 0o7777, &field);
         let owner = self.owner(directory.user.as_ref(), directory.group.as_ref(), &field);
         if let (Some(mode), Some(owner)) = (mode, owner) {
             self.directories.insert(path, DirectorySpec { index, mode, owner });
@@ -205,14 +221,16 @@ impl Decoding {
         }
     }
 
-    fn mode(&mut self, mode: Option<i64>, default: u32, field: &str) -> Option<u32> {
+    /// Return the mode, which is at most `most`: MCD refuses files with the bits of set-user-ID, set-group-ID and sticky, but no
+    /// directories.
+    fn mode(&mut self, mode: Option<i64>, default: u32, most: u32, field: &str) -> Option<u32> {
         match mode {
             None => Some(default),
             Some(mode) => match u32::try_from(mode) {
-                Ok(mode) if mode <= 0o777 => Some(mode),
+                Ok(mode) if mode <= most => Some(mode),
                 _ => {
                     let reason = format!(
-                        "the mode {mode} (octal {mode:o}) is not between 0 and 0777; JSON writes modes in decimal"
+                        "the mode {mode} (octal {mode:o}) is not between 0 and {most:04o}; JSON writes modes in decimal"
                     );
                     self.refuse(format!("{field}.mode"), reason);
                     None

@@ -5,6 +5,7 @@ use std::fmt;
 
 use serde::de::{DeserializeSeed, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value};
+use serde_saphyr::budget::BudgetBreach;
 
 use crate::core::values::causes::without_place;
 use crate::core::values::limits;
@@ -69,9 +70,28 @@ fn invalid_yaml(error: &serde_saphyr::Error) -> RefusalList {
         let key = key.as_ref().map(|key| format!(" `{key}`")).unwrap_or_default();
         return RefusalList::at(place, format!("duplicate key{key}"));
     }
+    if let serde_saphyr::Error::Budget { breach, .. } = error {
+        return RefusalList::at(place, beyond(breach));
+    }
     let text = error.to_string();
     let suffix = place.map(|at| format!(" at line {}, column {}", at.line, at.column)).unwrap_or_default();
     RefusalList::at(place, format!("not valid YAML: {}", text.trim_end_matches(&suffix)))
+}
+
+/// Describe a document that has more of something than is read.
+fn beyond(breach: &BudgetBreach) -> String {
+    match breach {
+        BudgetBreach::Documents { .. } => {
+            "the file has more than one YAML document; put each into a file of its own".to_owned()
+        }
+        BudgetBreach::Depth { depth } => {
+            format!("the document is nested more than {} levels deep", depth - 1)
+        }
+        BudgetBreach::Nodes { .. } | BudgetBreach::Events { .. } => {
+            format!("the document has more than {} values", limits::YAML_NODES)
+        }
+        other => format!("the document has too much of something for a config: {other:?}"),
+    }
 }
 
 /// Step from a value to one in it.

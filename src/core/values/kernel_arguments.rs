@@ -6,6 +6,7 @@
 //! an administrator. They keep their place.
 
 pub mod argument_skew;
+pub mod tuning_file;
 
 use std::collections::BTreeMap;
 use std::fmt;

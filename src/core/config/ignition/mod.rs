@@ -5,6 +5,7 @@ pub(crate) mod ignored_sections;
 pub mod merge;
 pub mod remote_contents;
 pub mod resolution;
+mod section;
 mod v2;
 pub(crate) mod work_of_ignition;
 
@@ -16,6 +17,8 @@ use serde_ignored::Path as UnusedPath;
 use serde_json::Value;
 use serde_path_to_error::Track;
 
+use self::section::DocumentSection;
+use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::refusal::RefusalList;
 
 /// The accepted versions, as errors list them.
@@ -101,9 +104,12 @@ pub(crate) fn typed<T: DeserializeOwned>(
 ) -> Result<(T, Vec<String>), RefusalList> {
     let mut unused = Vec::new();
     let mut track = Track::new();
-    let mut note = |path: UnusedPath<'_>| unused.push(joined(field, &indexed(&path.to_string())));
-    let mut note: &mut dyn FnMut(UnusedPath<'_>) = &mut note;
+    // Keys are of the document: no key may look like a message.
+    let mut note: Box<dyn FnMut(UnusedPath<'_>) + '_> = Box::new(|path| {
+        unused.push(harmless_line(&joined(field, &indexed(&path.to_string()))).into_owned());
+    });
     let parsed = erased_serde::deserialize(&mut *tracking(value, &mut track, &mut note));
+    drop(note);
     match parsed {
         Ok(parsed) => Ok((parsed, unused)),
         Err(error) => Err(RefusalList::one(
@@ -114,12 +120,12 @@ pub(crate) fn typed<T: DeserializeOwned>(
 }
 
 /// Wrap `value` so that `track` has the path of an error, and `note` is called for each key that is not read.
-fn tracking<'a>(
+fn tracking<'a, 'b: 'a>(
     value: &'a Value,
     track: &'a mut Track,
-    note: &'a mut &'a mut dyn FnMut(UnusedPath<'_>),
+    note: &'a mut Box<dyn FnMut(UnusedPath<'_>) + 'b>,
 ) -> Box<dyn erased_serde::Deserializer<'a> + 'a> {
-    let tracked = serde_path_to_error::Deserializer::new(value, track);
+    let tracked = serde_path_to_error::Deserializer::new(DocumentSection(value), track);
     let noted = serde_ignored::Deserializer::new(tracked, note);
     Box::new(<dyn erased_serde::Deserializer<'_>>::erase(noted))
 }

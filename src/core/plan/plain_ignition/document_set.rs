@@ -1,5 +1,7 @@
 //! Documents of a source: one config as it is, or several that are merged as a cluster merges the MachineConfigs of a pool.
 
+use serde_json::Value;
+
 use super::{ReferencedContents, parse_all};
 use crate::core::config::artifact::{ArtifactFiles, ArtifactRef};
 use crate::core::config::decode;
@@ -7,6 +9,7 @@ use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedC
 use crate::core::config::machine_config::MachineConfig;
 use crate::core::config::render::documents::name_documents;
 use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render_for_host};
+use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 
 /// Pool name for the rendered config of several files.
@@ -52,18 +55,29 @@ pub fn merge_artifact(
     Ok(merged.ok_or_else(|| DocumentSetError::Empty(artifact.to_string()))?)
 }
 
+/// Count the values of a document, which take much more memory than their text.
+fn values(document: &Value) -> usize {
+    match document {
+        Value::Array(items) => 1 + items.iter().map(values).sum::<usize>(),
+        Value::Object(members) => 1 + members.values().map(values).sum::<usize>(),
+        _ => 1,
+    }
+}
+
 /// Configs of the documents of a source, which are added in the order of their names.
 #[derive(Debug)]
 pub struct DocumentSet {
     is_alone: bool,
     configs: Vec<MachineConfig>,
+    /// Values in the documents of the configs.
+    values: usize,
 }
 
 impl DocumentSet {
     /// Create the set for this number of documents.
     #[must_use]
     pub fn of(documents: usize) -> Self {
-        Self { is_alone: documents == 1, configs: Vec::new() }
+        Self { is_alone: documents == 1, configs: Vec::new(), values: 0 }
     }
 
     /// Add the configs of the document `name`. Problems of a config that is alone have their places in the document; the merge
@@ -81,7 +95,16 @@ impl DocumentSet {
             Ok(configs)
         });
         let placed = |error: UnresolvedConfig| error.map_refused(|refusals| refusals.placed_in(bytes));
-        self.configs.extend(checked.map_err(placed)?);
+        let configs = checked.map_err(placed)?;
+        self.values += configs.iter().map(|config| values(&config.document)).sum::<usize>();
+        if self.values > limits::JSON_VALUES {
+            let reason = format!(
+                "with the documents before it, the config has more than {} values; leave documents out",
+                limits::JSON_VALUES
+            );
+            return Err(RefusalList::one("", reason).into());
+        }
+        self.configs.extend(configs);
         Ok(())
     }
 

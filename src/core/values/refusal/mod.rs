@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use self::source_excerpt::SourceExcerpt;
-use crate::core::values::foreign_text::{harmless, harmless_line};
+use crate::core::values::foreign_text::harmless_line;
 
 /// One error in a document, or one change that cannot be made in place.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
@@ -45,7 +45,7 @@ impl Refusal {
     /// Create a refusal. Keys of the document are part of a field: characters that steer a terminal are replaced.
     pub fn new(field: impl AsRef<str>, reason: impl AsRef<str>) -> Self {
         let field = harmless_line(field.as_ref()).into_owned();
-        Self { field, reason: harmless(reason.as_ref()).into_owned(), place: None, excerpt: None }
+        Self { field, reason: harmless_line(reason.as_ref()).into_owned(), place: None, excerpt: None }
     }
 }
 
