@@ -62,6 +62,21 @@ impl InstallSection {
         Ok(())
     }
 
+    /// Return the key and name of each unit that the section replaces, holds back or takes along when it is disabled. Words
+    /// that cannot be expanded are left out: systemctl refuses them.
+    pub(super) fn affected(&self, unit: &UnitName) -> Vec<(&'static str, String)> {
+        let words = |key: &'static str, words: &[String]| -> Vec<_> {
+            let expanded =
+                words.iter().filter_map(|word| expand(word, unit, self.default_instance.as_deref()).ok());
+            expanded.map(|name| (key, name)).collect()
+        };
+        let also = self.also.iter().map(|name| ("Also", name.as_str().to_owned()));
+        let mut affected = words("Alias", &self.aliases);
+        affected.extend(words("RequiredBy", &self.required_by));
+        affected.extend(also);
+        affected
+    }
+
     /// True if there is nothing to enable.
     pub(super) fn is_empty(&self) -> bool {
         [&self.aliases, &self.wanted_by, &self.required_by, &self.upheld_by]

@@ -57,6 +57,7 @@ mod tree;
 use agenda::{LoadDepth, UnitAgenda};
 use enable::BadTarget;
 pub use install::InstallError;
+use install::InstallSection;
 pub use name::{InvalidUnitName, NameKind, UnitName};
 use preset::PresetVerdict;
 pub use preset::{PresetRules, SkippedLine};
@@ -200,6 +201,20 @@ impl SystemdVersion {
     fn links_aliases_to_linked_units(self) -> bool {
         self.0 >= 257
     }
+}
+
+/// Return the key and name of each unit that `[Install]` in a file of `unit` replaces, holds back, or takes along when it is
+/// disabled.
+#[must_use]
+pub fn affected_units(
+    unit: &UnitName,
+    contents: &str,
+    version: SystemdVersion,
+) -> Vec<(&'static str, String)> {
+    let mut section = InstallSection::default();
+    // What is damaged is refused when the unit is enabled; the lines before it count here.
+    drop(section.read(unit, contents, version));
+    section.affected(unit)
 }
 
 /// Perform the operations one after the other, each like one call of systemctl.

@@ -46,9 +46,18 @@ pub(super) fn refused_line(text: &[u8]) -> Option<String> {
             }
             continue;
         }
-        let key = line.split_once('=').map_or(line, |(key, _)| key.trim());
-        if !section.starts_with("X-") && !is_accepted(&section, key) {
+        if section.starts_with("X-") {
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=').map(|(key, value)| (key.trim(), value.trim())) else {
+            // The line may be anything, a secret too.
+            return Some("a line without `=`".to_owned());
+        };
+        if !is_accepted(&section, key) {
             return Some(format!("`{key}`"));
+        }
+        if key == "EnvironmentFile" && !value.is_empty() && !value.starts_with('-') {
+            return Some("`EnvironmentFile` without `-` before its path".to_owned());
         }
     }
     None
@@ -81,6 +90,12 @@ mod tests {
             ("[Service]\nAfter=a.service\n", Some("`After`")),
             ("[Unit]\nConditionPathExists=/nowhere\n", Some("`ConditionPathExists`")),
             ("[Unit]\nConflicts=a.service\n", Some("`Conflicts`")),
+            ("[Service]\nEnvironmentFile=-/etc/sysconfig/proxy\nEnvironmentFile=\n", None),
+            (
+                "[Service]\nEnvironmentFile=/etc/sysconfig/proxy\n",
+                Some("`EnvironmentFile` without `-` before its path"),
+            ),
+            ("secret\n", Some("a line without `=`")),
             ("[Install]\nWantedBy=a.target\n", Some("the section `[Install]`")),
             ("Nice=5\n", Some("`Nice`")),
         ] {

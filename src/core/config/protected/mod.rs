@@ -9,6 +9,8 @@ mod units;
 pub use units::{AGENT_UNITS, is_agent_unit, is_protected as is_protected_unit};
 
 use super::host_config::HostConfig;
+use crate::core::enablement::UnitName;
+use crate::core::values::kernel_arguments::{KernelArgument, KernelArguments};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::Refusal;
 
@@ -100,15 +102,23 @@ pub fn leave_out(config: &mut HostConfig) {
 /// Refuse kernel arguments that mask a unit of the agent.
 pub fn refuse_kernel_arguments(entries: &[String], refused: &mut Vec<Refusal>) {
     for (index, entry) in entries.iter().enumerate() {
-        let masked = entry.split_whitespace().filter_map(|argument| argument.strip_prefix("systemd.mask="));
-        for unit in masked.map(|unit| unit.trim_matches('"')).filter(|unit| units::is_protected(unit)) {
+        let arguments = KernelArguments::parse(entry);
+        for unit in arguments.iter().filter_map(masked_unit).filter(|unit| units::is_protected(unit)) {
             let reason = format!(
                 "`systemd.mask={unit}` would take the agent away: {}; remove the argument",
-                units::purpose(unit)
+                units::purpose(&unit)
             );
             refused.push(Refusal::new(format!("spec.kernelArguments[{index}]"), reason));
         }
     }
+}
+
+/// Return the unit that a kernel argument masks, as systemd reads it: quotes can stand anywhere, and a name without a type is
+/// that of a service.
+fn masked_unit(argument: &KernelArgument) -> Option<String> {
+    let argument = argument.as_str().replace('"', "");
+    let name = argument.strip_prefix("systemd.mask=")?;
+    Some(if UnitName::parse(name).is_ok() { name.to_owned() } else { format!("{name}.service") })
 }
 
 /// List what an operator should know of entries that are applied as they are.

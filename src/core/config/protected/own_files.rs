@@ -9,6 +9,8 @@ use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::Refusal;
 
+/// Target of a link that masks a fragment of the image.
+const NULL_DEVICE: &str = "/dev/null";
 /// First bytes of programs: scripts and executables.
 const PROGRAMS: [&[u8]; 2] = [b"#!", b"\x7fELF"];
 
@@ -32,12 +34,35 @@ pub(super) fn invalid(config: &HostConfig) -> Vec<ProtectedEntry> {
             }
         }
     }
+    found.extend(misplaced(config));
     let programs = config.files.iter().filter(|(path, _)| is_program(path));
     let unusable = programs.filter_map(|(path, file)| {
         unusable_program(path, file).map(|(part, reason)| entry(path, file, part, reason))
     });
     found.extend(unusable);
     found
+}
+
+/// Find directories and links in the place of a fragment, and entries below one: what is no file there, and no link to one,
+/// stops every command, also the one that would bring the corrected config.
+fn misplaced(config: &HostConfig) -> impl Iterator<Item = ProtectedEntry> {
+    let files = config.files.iter().map(|(path, file)| (path, "files", file.index, false));
+    let directories =
+        config.directories.iter().map(|(path, directory)| (path, "directories", directory.index, true));
+    let links = config.links.iter();
+    let links =
+        links.map(|(path, link)| (path, "links", link.index, link.hard || link.target != NULL_DEVICE));
+    files.chain(directories).chain(links).filter_map(|(path, list, index, is_no_file)| {
+        let fragment = path.ancestors().find(is_fragment).or_else(|| {
+            let is_misplaced = is_no_file && is_fragment(path);
+            is_misplaced.then(|| path.clone())
+        })?;
+        let reason = format!(
+            "settings of the agent are read from {fragment}, which must be a file, or a link to {NULL_DEVICE}; remove the entry"
+        );
+        let refusal = Refusal::new(format!("spec.config.storage.{list}[{index}].path"), reason);
+        Some(ProtectedEntry { item: ConfigItem::Storage(path.clone()), refusal })
+    })
 }
 
 fn entry(path: &ManagedPath, file: &FileSpec, part: &str, reason: String) -> ProtectedEntry {

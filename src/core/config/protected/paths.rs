@@ -121,7 +121,7 @@ fn own_directory(path: &ManagedPath, resolved: &ManagedPath, kind: StorageKind<'
     }
     Some(format!(
         "{path} belongs to the agent: a config can list files below its directories config.d, health.d, \
-         before-drain.d and after-confirmation.d only; remove the entry"
+         before-drain.d, after-confirmation.d and notify.d only; remove the entry"
     ))
 }
 

@@ -270,7 +270,55 @@ fn kernel_argument_that_masks_the_agent_is_refused() {
     };
     let said = refused("nosmt systemd.mask=flameholder-daemon.service").unwrap();
     assert!(said.starts_with("spec.kernelArguments[1]: ") && said.contains("flameholder-daemon.service"));
+    for spelling in [
+        "systemd.mask=flameholder-daemon",
+        "\"systemd.mask=flameholder-daemon.service\"",
+        "sys\"temd.mask=flameholder-daemon.service\"",
+    ] {
+        assert!(refused(spelling).is_some(), "{spelling}");
+    }
     assert_eq!(refused("systemd.mask=zincati.service"), None);
+    assert_eq!(refused("systemd.mask=zincati"), None);
+}
+
+#[test]
+fn install_section_that_takes_the_agent_away_is_refused() {
+    let contents = |install: &str| {
+        let contents = format!("[Service]\nExecStart=/bin/true\n[Install]\n{install}\n");
+        unit(&json!({"name": "flameholder.service", "enabled": true, "contents": contents}))
+    };
+    let field = "spec.config.systemd.units[0].contents";
+    for install in [
+        "Alias=flameholder-daemon.service",
+        "Alias=a.service %p-daemon.service",
+        "RequiredBy=flameholder-daemon.service",
+        "Also=flameholder-recover.service",
+    ] {
+        assert_refused(&contents(install), field, &[UNIT, "remove the line"]);
+    }
+    assert_refused(&contents("Alias=ostree-finalize-staged.service"), field, &[FINALIZE]);
+    for install in ["WantedBy=flameholder-daemon.service", "Alias=flameholder-daemon.service\nAlias="] {
+        assert_eq!(refusals(&contents(install)), [], "{install}");
+    }
+    let drop_in = json!({"name": "10-a.conf", "contents": "[Install]\nAlias=flameholder-daemon.service\n"});
+    let extended = unit(&json!({"name": "a.service", "dropins": [drop_in]}));
+    assert_refused(&extended, "spec.config.systemd.units[0].dropins", &[UNIT]);
+}
+
+#[test]
+fn place_of_a_fragment_takes_a_file_or_a_mask() {
+    let at = |entry: &str, more: &Value| {
+        let mut listed = json!({"path": "/etc/flameholder/config.d/50-a.toml"});
+        listed.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({"storage": {entry: [listed]}})
+    };
+    let must = "must be a file, or a link to /dev/null";
+    assert_refused(&at("directories", &json!({})), "spec.config.storage.directories[0].path", &[must]);
+    let link = at("links", &json!({"target": "/etc/elsewhere.toml"}));
+    assert_refused(&link, "spec.config.storage.links[0].path", &[must]);
+    assert_eq!(refusals(&at("links", &json!({"target": "/dev/null"}))), []);
+    let below = files(&[file("/etc/flameholder/config.d/50-a.toml/x", "x")]);
+    assert_refused(&below, "spec.config.storage.files[0].path", &[must, "50-a.toml"]);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 
 use super::{ConfigItem, ProtectedEntry, StorageKind, drop_ins};
 use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY, UnitSpec};
+use crate::core::enablement::{SystemdVersion, UnitName, affected_units};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::AGENT_DROP_IN;
 use crate::core::values::refusal::Refusal;
@@ -60,13 +61,17 @@ pub(super) fn entries(config: &HostConfig) -> impl Iterator<Item = ProtectedEntr
     config.units.iter().flat_map(|(name, unit)| {
         let field = format!("spec.config.systemd.units[{}]", unit.index);
         let mut found = Vec::new();
-        if let Some((part, reason)) = unit_refusal(name, unit) {
+        if let Some((part, reason)) = unit_refusal(name, unit).or_else(|| {
+            let reason = install_refusal(name, unit.contents.as_deref()?)?;
+            Some(("contents", reason))
+        }) {
             let refusal = Refusal::new(format!("{field}.{part}"), reason);
             found.push(ProtectedEntry { item: ConfigItem::Unit(name.clone()), refusal });
         }
         for (drop_in, text) in &unit.drop_ins {
             let shown = format!("drop-in {drop_in} of {name}");
-            if let Some(reason) = drop_in_refusal(&shown, &format!("{name}.d"), drop_in, text.as_bytes()) {
+            let reason = drop_in_refusal(&shown, &format!("{name}.d"), drop_in, text.as_bytes());
+            if let Some(reason) = reason.or_else(|| install_refusal(name, text)) {
                 let refusal = Refusal::new(format!("{field}.dropins"), reason);
                 let item = ConfigItem::DropIn(name.clone(), drop_in.clone());
                 found.push(ProtectedEntry { item, refusal });
@@ -92,6 +97,15 @@ fn unit_refusal(name: &str, unit: &UnitSpec) -> Option<(&'static str, String)> {
     };
     let purpose = purpose(name);
     Some((part, format!("{name} cannot be {what} by a config: {purpose}; remove `{part}` from the entry")))
+}
+
+/// Refuse `[Install]` of another unit that names a protected one: enabled, the unit would take its name or hold it back, and
+/// disabled, it would disable the other as well.
+fn install_refusal(name: &str, text: &str) -> Option<String> {
+    let parsed = UnitName::parse(name).ok().filter(|_| !is_protected(name))?;
+    let affected = affected_units(&parsed, text, SystemdVersion(257));
+    let (key, named) = affected.into_iter().find(|(_, named)| is_protected(named))?;
+    Some(format!("`{key}={named}` would change {named}: {}; remove the line", purpose(&named)))
 }
 
 /// Return true for a drop-in of the agent: for a unit of ostree, of MCD or of the workload, which settings list.
