@@ -12,8 +12,10 @@ const KERNEL: [&str; 5] =
 const REALTIME: [&str; 3] = ["kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"];
 const PAGES_64K: [&str; 4] =
     ["kernel-64k-core", "kernel-64k-modules", "kernel-64k-modules-core", "kernel-64k-modules-extra"];
+const REALTIME_PREFIX: &str = "kernel-rt-";
+const PAGES_64K_PREFIX: &str = "kernel-64k-";
 /// Prefixes of the packages of the realtime and the 64k-pages kernel.
-const OTHER_KERNELS: [&str; 2] = ["kernel-rt-", "kernel-64k-"];
+const OTHER_KERNELS: [&str; 2] = [REALTIME_PREFIX, PAGES_64K_PREFIX];
 
 /// The packages in a deployment's origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -57,23 +59,25 @@ pub struct LayeringChange {
 }
 
 impl LayeringChange {
-    /// Compute the change from `current` to the kernel and extensions of `desired`. Other layered packages
-    /// stay.
+    /// Compute the change from `current` to the kernel and extensions of `desired`, with the same image or with another. Other
+    /// layered packages stay.
     #[must_use]
-    pub fn between(current: &PackageLayering, desired: &OsSpec) -> Self {
+    pub fn between(current: &PackageLayering, desired: &OsSpec, keeps_image: bool) -> Self {
         let requested: Vec<&str> = current.requested.iter().map(String::as_str).collect();
-        let (of_extensions, not_any_more) = extensions::package_changes(&desired.extensions, &requested);
-        let of_kernel: &[&str] = match desired.kernel_type {
-            KernelType::Default => &[],
-            KernelType::Realtime => &REALTIME,
-            KernelType::Pages64k => &PAGES_64K,
+        let (of_extensions, not_any_more) =
+            extensions::package_changes(&desired.extensions, &requested, keeps_image);
+        let (of_kernel, own): (&[&str], _) = match desired.kernel_type {
+            KernelType::Default => (&[], None),
+            KernelType::Realtime => (&REALTIME, Some(REALTIME_PREFIX)),
+            KernelType::Pages64k => (&PAGES_64K, Some(PAGES_64K_PREFIX)),
         };
         let replaced: &[&str] = if of_kernel.is_empty() { &[] } else { &KERNEL };
         let has = |list: &[String], name: &str| list.iter().any(|item| item == name);
         let missing = of_kernel.iter().copied().filter(|name| !has(&current.requested, name));
-        let other_kernel = requested.iter().copied().filter(|name| {
-            OTHER_KERNELS.iter().any(|prefix| name.starts_with(prefix)) && !of_kernel.contains(name)
-        });
+        // Further packages of the same kernel stay, such as `kernel-rt-kvm`, which older releases of MCD requested.
+        let others = OTHER_KERNELS.into_iter().filter(|prefix| own != Some(*prefix));
+        let other_kernel =
+            others.flat_map(|prefix| requested.iter().copied().filter(move |name| name.starts_with(prefix)));
         let back = KERNEL.into_iter().filter(|name| has(&current.removed, name) && !replaced.contains(name));
         let gone = replaced.iter().copied().filter(|name| !has(&current.removed, name));
         Self {
@@ -82,6 +86,11 @@ impl LayeringChange {
             remove: sorted(gone),
             reset: sorted(back),
         }
+    }
+
+    /// Leave out packages that extensions have in newer releases only, where `is_offered` says that there is none to install.
+    pub fn leave_out_of_newer_releases(&mut self, is_offered: impl Fn(&str) -> bool) {
+        self.install.retain(|package| !extensions::is_added_later(package) || is_offered(package));
     }
 
     /// True if no package changes.
@@ -130,7 +139,7 @@ mod tests {
 
     fn change(current: &PackageLayering, kernel_type: KernelType, extensions: &[&str]) -> LayeringChange {
         let desired = OsSpec { kernel_type, extensions: list(extensions), ..OsSpec::default() };
-        LayeringChange::between(current, &desired)
+        LayeringChange::between(current, &desired, true)
     }
 
     #[test]
@@ -159,6 +168,12 @@ mod tests {
         assert_eq!(swapped.missing_in(&realtime), list(&[]));
         assert_eq!(swapped.missing_in(&plain).len(), REALTIME.len() + 1 + KERNEL.len());
         assert!(change(&realtime, KernelType::Realtime, &["usbguard"]).is_empty(), "nothing changes");
+        let mut with_another = realtime.clone();
+        with_another.requested.push("kernel-rt-kvm".to_owned());
+        assert!(change(&with_another, KernelType::Realtime, &["usbguard"]).is_empty());
+        assert!(
+            change(&with_another, KernelType::Default, &[]).uninstall.contains(&"kernel-rt-kvm".to_owned())
+        );
         let back = change(&realtime, KernelType::Default, &[]);
         assert_eq!(back.uninstall, swapped.install);
         assert_eq!((back.reset, back.install, back.remove), (list(&KERNEL), list(&[]), list(&[])));
@@ -189,7 +204,7 @@ mod tests {
         let half = layering(&[], &["kernel", "kernel-core"]);
         let change = change(&half, KernelType::Realtime, &[]);
         assert_eq!(change.remove, list(&["kernel-modules", "kernel-modules-core", "kernel-modules-extra"]));
-        let none = LayeringChange::between(&half, &OsSpec::default());
+        let none = LayeringChange::between(&half, &OsSpec::default(), true);
         assert_eq!((none.reset, none.uninstall), (list(&["kernel", "kernel-core"]), list(&[])));
     }
 }

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
+/// Value of `pull-from-mirror`: the content of an image that is named by its digest is the same everywhere.
+const DIGEST_ONLY: &str = "digest-only";
+
 #[derive(Debug, Default, Deserialize)]
 struct Registries {
     #[serde(default, rename = "unqualified-search-registries")]
@@ -41,13 +44,22 @@ struct Mirror {
 
 impl Registry {
     fn is_digest_only(&self, mirror: &Mirror) -> bool {
-        self.mirror_by_digest_only || mirror.pulled_for == "digest-only"
+        self.mirror_by_digest_only || mirror.pulled_for == DIGEST_ONLY
     }
 
-    /// True if the registry has mirrors and all of them serve images by digest only: no mirror can then
-    /// change an image's content.
-    fn is_wholly_digest_only(&self) -> bool {
-        !self.mirror.is_empty() && self.mirror.iter().all(|mirror| self.is_digest_only(mirror))
+    /// The images that the entry is about: those below its prefix, or else below its location. Entries of wildcards
+    /// (`*.example.com`) have a prefix only.
+    fn scope(&self) -> &str {
+        if self.prefix.is_empty() { &self.location } else { &self.prefix }
+    }
+
+    /// True if the entry can be added without a drain: each of its mirrors serves images by digest only. The registry's
+    /// own setting counts only where there is no mirror, as in MCD.
+    fn is_safe_to_add(&self) -> bool {
+        match &self.mirror[..] {
+            [] => self.mirror_by_digest_only,
+            mirrors => mirrors.iter().all(|mirror| mirror.pulled_for == DIGEST_ONLY),
+        }
     }
 }
 
@@ -70,25 +82,23 @@ fn parse(text: Option<&[u8]>) -> Option<Registries> {
 }
 
 fn is_safe(current: &Registries, desired: &Registries) -> bool {
-    let by_location = |registries: &'_ Registries| -> BTreeMap<String, usize> {
-        let numbered = registries.registry.iter().enumerate();
-        numbered.map(|(index, registry)| (registry.location.clone(), index)).collect()
-    };
-    let (before, after) = (by_location(current), by_location(desired));
-    let kept = before.iter().all(|(location, &old)| {
-        let new = after.get(location).and_then(|&new| desired.registry.get(new));
-        match (current.registry.get(old), new) {
-            (Some(old), Some(new)) => is_safe_registry(old, new),
-            _ => false,
-        }
-    });
-    let added = after.iter().filter(|(location, _)| !before.contains_key(*location));
-    let mut added = added.filter_map(|(_, &index)| desired.registry.get(index));
-    desired.search.starts_with(&current.search) && kept && added.all(Registry::is_wholly_digest_only)
+    let (before, after) = (by_scope(current), by_scope(desired));
+    let kept =
+        before.iter().all(|(scope, old)| after.get(scope).is_some_and(|new| is_safe_registry(old, new)));
+    let mut added = after.iter().filter(|(scope, _)| !before.contains_key(*scope));
+    desired.search.starts_with(&current.search)
+        && kept
+        && added.all(|(_, registry)| registry.is_safe_to_add())
+}
+
+/// Of entries with the same scope, the last one counts.
+fn by_scope(registries: &Registries) -> BTreeMap<&str, &Registry> {
+    registries.registry.iter().map(|registry| (registry.scope(), registry)).collect()
 }
 
 fn is_safe_registry(old: &Registry, new: &Registry) -> bool {
-    let same = (&old.prefix, old.blocked, old.insecure) == (&new.prefix, new.blocked, new.insecure);
+    let properties = |of: &'_ Registry| (of.prefix.clone(), of.location.clone(), of.blocked, of.insecure);
+    let same = properties(old) == properties(new);
     let kept = old.mirror.iter().all(|before| {
         let after = new.mirror.iter().find(|after| after.location == before.location);
         after.is_some_and(|after| {
@@ -121,23 +131,16 @@ mod tests {
         const PULL: &str = "pull-from-mirror = \"digest-only\"";
         let base = registry("a", "", &[("m", "")]);
         let digest = registry("b", DIGEST, &[("n", "")]);
+        let with = |more: &str| format!("{base}{more}");
         let search = |list: &str| format!("unqualified-search-registries = [{list}]\n{base}");
         let rows = [
             (base.clone(), base.clone(), false, "unchanged"),
-            (base.clone(), format!("{base}{digest}"), false, "digest-only registry added"),
-            (
-                base.clone(),
-                format!("{base}{}", registry("b", "", &[("n", PULL)])),
-                false,
-                "digest-only by its mirrors",
-            ),
-            (
-                base.clone(),
-                format!("{base}{}", registry("b", "", &[("n", "")])),
-                true,
-                "plain registry added",
-            ),
-            (format!("{base}{digest}"), base.clone(), true, "registry removed"),
+            (base.clone(), with(&digest), true, "registry added whose mirror serves tags by its own word"),
+            (base.clone(), with(&registry("b", DIGEST, &[])), false, "digest-only registry added"),
+            (base.clone(), with(&registry("b", "", &[])), true, "registry without mirrors added"),
+            (base.clone(), with(&registry("b", "", &[("n", PULL)])), false, "digest-only by its mirrors"),
+            (base.clone(), with(&registry("b", "", &[("n", "")])), true, "plain registry added"),
+            (with(&digest), base.clone(), true, "registry removed"),
             (base.clone(), registry("a", "", &[("m", ""), ("n", PULL)]), false, "digest-only mirror added"),
             (base.clone(), registry("a", "", &[("m", ""), ("n", "")]), true, "plain mirror added"),
             (base.clone(), registry("a", "", &[]), true, "mirror removed"),
@@ -160,5 +163,21 @@ mod tests {
         }
         assert!(!needs_drain(None, None));
         assert!(needs_drain(Some(base.as_bytes()), None));
+    }
+
+    #[test]
+    fn wildcards_are_told_apart_by_their_prefixes() {
+        let wildcard = |scope: &str, rest: &str| format!("[[registry]]\nprefix = \"*.{scope}\"\n{rest}\n");
+        let (lab, blocked) = (wildcard("lab", ""), wildcard("x", "blocked = true"));
+        let both = format!("{blocked}{lab}");
+        for (current, desired, what) in [
+            (both.clone(), lab.clone(), "removed"),
+            (both.clone(), format!("{}{lab}", wildcard("x", "")), "unblocked"),
+            (lab.clone(), both.clone(), "added"),
+            (lab.clone(), lab.replace("prefix", "location = \"lab\"\nprefix"), "location changed"),
+        ] {
+            assert!(needs_drain(Some(current.as_bytes()), Some(desired.as_bytes())), "{what}");
+        }
+        assert!(!needs_drain(Some(both.as_bytes()), Some(format!("{lab}{blocked}").as_bytes())), "order");
     }
 }

@@ -44,7 +44,7 @@ pub(crate) fn plan_layering(
         plan.irreconcilable.push(Refusal::new("spec.kernelType", reason));
         return LayeringChange::default();
     }
-    LayeringChange::between(&base.layering, &desired.os)
+    LayeringChange::between(&base.layering, &desired.os, image.is_none())
 }
 
 fn requested_parts(config: &HostConfig) -> impl Iterator<Item = &'static str> {

@@ -62,6 +62,13 @@ pub(crate) fn provide<'a>(
     Ok(repository)
 }
 
+/// True if the unpacked image has the package, whatever its version, or cannot be looked into.
+pub(crate) fn is_unpacked(package: &str) -> bool {
+    let prefix = format!("{package}-");
+    let Ok(entries) = std::fs::read_dir(UNPACKED) else { return true };
+    entries.flatten().any(|entry| entry.file_name().to_string_lossy().starts_with(&prefix))
+}
+
 /// Write the text of the repository file, which points rpm-ostreed to the unpacked packages.
 ///
 /// Their signatures are not checked: they are content of an image, which is verified as a whole where the host's policy

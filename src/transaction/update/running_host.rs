@@ -136,19 +136,21 @@ fn import(
     target: UpdateTarget<'_>,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Option<ImportedCommit>, TransactionError> {
+    let _extensions = match draft.extensions_image(target, &*os) {
+        Some(image) => {
+            progress(UpdateProgress::Unpacking);
+            let repository = extensions::provide(host, os, image)?;
+            draft.packages.leave_out_of_newer_releases(extensions::is_unpacked);
+            Some(repository)
+        }
+        None => None,
+    };
     if os.layers_packages() && !draft.is_same_os() {
         if rpm_ostree_request::is_open(host)? {
             interrupted_request::remove_unchecked_images(os)?;
         }
         rpm_ostree_request::write_request(host, &draft.import_request())?;
     }
-    let _extensions = match draft.extensions_image(target, &*os) {
-        Some(image) => {
-            progress(UpdateProgress::Unpacking);
-            Some(extensions::provide(host, os, image)?)
-        }
-        None => None,
-    };
     let imported = draft.import(os, progress)?;
     // Otherwise the staged deployment is told by the request until this agent has staged its own.
     if imported.as_ref().is_none_or(|imported| imported.staged.is_none()) {
