@@ -1,8 +1,10 @@
 //! Disruption of an update: the fewest actions (reload, restart, drain, reboot) that its differences need,
 //! each with its reasons.
 
+use std::iter;
+
 use super::diff::{ChangedItem, ConfigDiff};
-use crate::core::config::host_config::HostConfig;
+use crate::core::config::host_config::{HostConfig, UNIT_DIRECTORY};
 use crate::core::config::policy::{CONTAINER_RUNTIME, DisruptionAction, DisruptionPolicy, REGISTRIES};
 use crate::core::config::registries;
 use crate::core::values::names::ManagedPath;
@@ -86,7 +88,7 @@ fn causes(diff: &ConfigDiff, policy: &DisruptionPolicy) -> Vec<Cause> {
     }
     causes.extend(listed(&diff.units).map(|(name, changed)| match policy.of_unit(name) {
         Some(actions) => {
-            Cause { because: format!("unit {name} {}", verb(changed.change)), actions: actions.to_vec() }
+            Cause { because: format!("unit {name} {}", verb(changed.change)), actions: after_reload(actions) }
         }
         None => Cause {
             because: format!("unit {name} {} and no policy names it", verb(changed.change)),
@@ -117,17 +119,30 @@ fn listed<K: Ord>(
 
 fn of_path(path: &ManagedPath, changed: &ChangedItem, policy: &DisruptionPolicy) -> Cause {
     let verb = verb(changed.change);
+    let listed = |actions: &[DisruptionAction]| {
+        if path.is_within(UNIT_DIRECTORY) { after_reload(actions) } else { actions.to_vec() }
+    };
     match policy.of_file(path) {
         Some((entry, actions)) if entry == path.as_str() => {
-            Cause { because: format!("{path} {verb}"), actions: actions.to_vec() }
+            Cause { because: format!("{path} {verb}"), actions: listed(actions) }
         }
         Some((entry, actions)) => {
-            Cause { because: format!("{path} {verb} (policy for {entry})"), actions: actions.to_vec() }
+            Cause { because: format!("{path} {verb} (policy for {entry})"), actions: listed(actions) }
         }
         None => Cause {
             because: format!("{path} {verb} and no policy names it"),
             actions: vec![DisruptionAction::Reboot],
         },
+    }
+}
+
+/// Return the actions for a change of units: systemd reads its units again before any of them, whether or not the policy says
+/// so. A restart would start the old definition; MCD gets the same from the `systemctl enable` that follows its change.
+fn after_reload(actions: &[DisruptionAction]) -> Vec<DisruptionAction> {
+    let others = actions.iter().filter(|action| **action != DisruptionAction::DaemonReload);
+    match actions {
+        [DisruptionAction::Reboot] => actions.to_vec(),
+        _ => iter::once(&DisruptionAction::DaemonReload).chain(others).cloned().collect(),
     }
 }
 
