@@ -245,7 +245,7 @@ never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l pool -d 'Show the nodes of this pool only' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l graph -d 'Update graph (Cincinnati), an `https:` URL or a file: show which release follows those that the nodes run' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
@@ -263,28 +263,28 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not _
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "resume" -d 'Let a paused pool go on'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "retry" -d 'Release the blocked target of a node, so that its agent tries it again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
@@ -296,7 +296,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fis
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Let a paused pool go on'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "retry" -d 'Release the blocked target of a node, so that its agent tries it again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
-complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l kubeconfig -d 'Kubeconfig of the cluster; default: ~/.kube/config' -r -F
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l pool -d 'Pool name, the middle part of the rendered config\'s name' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l name -d 'Name of the rendered config, in place of one with its digest' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l os-image -d 'OS image of the release, in place of the osImageURL of the controller\'s base configs' -r

@@ -3,7 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kube::client::AuthError;
+
 use crate::cluster::BusyServer;
+use crate::cluster::connection::credentials::failure_of;
 use crate::core::daemon::lifecycle::{DaemonProblem, ProblemClass};
 use crate::core::values::causes::chain;
 use crate::https::UnvalidatedTls;
@@ -71,8 +74,12 @@ impl From<kube::Error> for ClusterError {
             }
             kube::Error::Service(error) => match error.downcast::<BusyServer>() {
                 Ok(busy) => Self::Busy(*busy),
-                Err(error) => Self::Unreachable(chain(&kube::Error::Service(error))),
+                Err(error) => Self::Unreachable(match error.downcast_ref::<AuthError>() {
+                    Some(error) => failure_of(error),
+                    None => chain(&kube::Error::Service(error)),
+                }),
             },
+            kube::Error::Auth(error) => Self::Unreachable(failure_of(&error)),
             // Its text may quote a value, which may be secret.
             kube::Error::SerdeError(error) => Self::ServerError(format!(
                 "an answer is not as expected at line {}, column {}",

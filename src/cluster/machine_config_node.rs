@@ -49,6 +49,8 @@ pub struct NodeStatus {
     pub image_sets: Vec<ImageSetEntry>,
     /// True if it lists irreconcilable changes.
     pub has_irreconcilable: bool,
+    /// Pool in its spec.
+    pool: String,
     observed: i64,
 }
 
@@ -109,6 +111,12 @@ impl NodeStatus {
             desired: NodeConfig::of(names.desired, images.desired_image),
             image_sets: status.pinned_image_sets,
             has_irreconcilable: !status.irreconcilable_changes.is_empty(),
+            pool: object
+                .data
+                .pointer("/spec/pool/name")
+                .and_then(Value::as_str)
+                .unwrap_or_default()
+                .to_owned(),
             observed: status.observed_generation,
         }
     }
@@ -237,6 +245,25 @@ impl ClusterClient {
         let nodes = self.machine_config_nodes()?;
         let parameters = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         with_timeout(nodes.create(&parameters, &object)).await.map(NodeStatus::of)
+    }
+
+    /// Write the pool of the node's labels to the object that has `status`, if it has another: a node can be given to another
+    /// pool. Returns the status then.
+    pub async fn report_pool(
+        &self,
+        node: &ObservedNode,
+        status: &NodeStatus,
+    ) -> Result<Option<NodeStatus>, ClusterError> {
+        let pool = self.pool_of(&node.labels).await?;
+        if pool == status.pool {
+            return Ok(None);
+        }
+        log::info!("the node belongs to the pool {pool} now, and not to {}", status.pool);
+        let patch = Patch::Merge(json!({"spec": {"pool": {"name": pool}}}));
+        let parameters = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+        let patched = self.machine_config_nodes()?;
+        let patched = with_timeout(patched.patch(&self.node, &parameters, &patch)).await?;
+        Ok(Some(NodeStatus::of(patched)))
     }
 
     /// Write the changes that only an installation applies, without values; an empty list removes those of before.

@@ -231,11 +231,18 @@ impl KubeSource {
         self.look_again();
     }
 
-    /// Publish the last view once more if its conditions are not written. The kubelet changes the Node every
-    /// few minutes, so this needs no timer.
+    /// Publish the last view once more if its conditions are not written, or if another program changed the annotations, as
+    /// a restore of the cluster from a backup does. The kubelet changes the Node every few minutes, so this needs no timer.
     fn look_again(&mut self) {
-        let Some((number, at)) = self.published_at else { return };
-        if self.publisher.is_behind() && self.views.is_empty() && at.elapsed() >= LOOK_AGAIN {
+        let (Some((number, at)), Some(node)) = (self.published_at, &self.node) else { return };
+        let is_changed =
+            || !annotations::annotation_changes(&self.published, &node.annotations, &self.seed).is_empty();
+        let is_due = match at.elapsed() {
+            elapsed if elapsed >= LOOK_AGAIN => self.publisher.is_behind() || is_changed(),
+            // Before that, the watch may not have seen the own write.
+            elapsed => elapsed >= CATCHING_UP && is_changed(),
+        };
+        if is_due && self.views.is_empty() {
             self.views.push_back(LifecycleView {
                 number,
                 lifecycle: self.published.clone(),

@@ -4,14 +4,20 @@
 //! instead of the API server. In a cluster with a proxy for its images these variables are set, and the API
 //! server is not behind that proxy. So only `proxy-url` of the kubeconfig counts here.
 
+use std::fs::File;
+use std::io::Read as _;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use http::Uri;
 use kube::Config;
 use kube::config::{AuthInfo, Cluster, ExecAuthCluster, Kubeconfig, KubeconfigError};
 
+use super::credentials::{failure_of, with_bare_token};
 use crate::core::trust::certificate::{BundleError, der_blocks};
 
+/// Most bytes of a kubeconfig.
+const KUBECONFIG_BYTES: u64 = 1 << 20;
 /// Schemes of proxies that the client can use.
 const PROXY_SCHEMES: [&str; 2] = ["http", "https"];
 
@@ -37,9 +43,27 @@ pub(super) enum KubeconfigProblem {
     /// Any other error of the library that reads the file, whose text includes its causes.
     #[error("{0}")]
     Other(KubeconfigError),
-    /// Credentials that the client cannot use.
+    #[error("it is no file, or has more than {KUBECONFIG_BYTES} bytes")]
+    NoFile,
+    #[error("it is in UTF-16; save it in UTF-8")]
+    Utf16,
+    #[error("`token` of the user is none: no header can have it")]
+    Token,
+    /// Credentials that the client cannot get.
+    #[error("{0}")]
+    Credentials(String),
+    /// Anything else of the client.
     #[error(transparent)]
-    Client(#[from] kube::Error),
+    Client(kube::Error),
+}
+
+impl From<kube::Error> for KubeconfigProblem {
+    fn from(error: kube::Error) -> Self {
+        match error {
+            kube::Error::Auth(error) => Self::Credentials(failure_of(&error)),
+            error => Self::Client(error),
+        }
+    }
 }
 
 impl From<KubeconfigError> for KubeconfigProblem {
@@ -59,8 +83,10 @@ impl From<KubeconfigError> for KubeconfigProblem {
 
 /// Read the kubeconfig at `path` for a client of its current context.
 pub(super) fn load(path: &Path) -> Result<Config, KubeconfigProblem> {
+    ensure_readable(path)?;
     let kubeconfig = Kubeconfig::read_from(path)?;
-    let (cluster, mut user) = current(&kubeconfig)?;
+    let (cluster, user) = current(&kubeconfig)?;
+    let mut user = with_bare_token(user).ok_or(KubeconfigProblem::Token)?;
     // With the contents of the certificate files.
     let cluster = ExecAuthCluster::try_from(cluster)?;
     let server = cluster.server.as_deref().and_then(|server| server.parse::<Uri>().ok());
@@ -76,6 +102,23 @@ pub(super) fn load(path: &Path) -> Result<Config, KubeconfigProblem> {
     }
     config.auth_info = user;
     Ok(config)
+}
+
+/// Fail where the client library would read without end or panic. Of a pipe, which a shell can put in the place of a file,
+/// nothing is known before.
+fn ensure_readable(path: &Path) -> Result<(), KubeconfigProblem> {
+    let found = std::fs::metadata(path).map_err(KubeconfigProblem::Unreadable)?;
+    if found.file_type().is_fifo() {
+        return Ok(());
+    }
+    if !found.is_file() || found.len() > KUBECONFIG_BYTES {
+        return Err(KubeconfigProblem::NoFile);
+    }
+    let mut start = [0; 2];
+    let read = File::open(path).and_then(|mut file| file.read(&mut start));
+    let count = read.map_err(KubeconfigProblem::Unreadable)?;
+    let is_utf16 = count == start.len() && [[0xff, 0xfe], [0xfe, 0xff]].contains(&start);
+    if is_utf16 { Err(KubeconfigProblem::Utf16) } else { Ok(()) }
 }
 
 /// Return cluster and user of the current context. A user that the file does not have is an anonymous one, as
@@ -149,7 +192,14 @@ mod tests {
             let refused = loaded(cluster).unwrap_err();
             assert!(refused.contains(expected) && !refused.contains("secret"), "{cluster}: {refused}");
         }
+        let token = format!(
+            "clusters: [{{name: c, cluster: {{{server}}}}}]\ncurrent-context: x\n\
+             contexts: [{{name: x, context: {{cluster: c, user: u}}}}]\n\
+             users: [{{name: u, user: {{token: \"very secret\"}}}}]\n"
+        );
         for (text, expected) in [
+            (&*token, "`token` of the user is none"),
+            ("\u{feff}users: [{name: u, user: very-secret}]\n", "no kubeconfig: line 1, column "),
             ("users: [{name: u, user: very-secret}]\n", "no kubeconfig: line 1, column "),
             ("users:\n- name: u\n  user: {token: very-secret\n", "no kubeconfig: line "),
             ("clusters: []\n", "`current-context` names no context"),

@@ -9,6 +9,7 @@ use kube::config::AuthInfo;
 use tower::util::MapResultLayer;
 
 use super::busy_server::refuse_busy;
+use super::credentials::ensure_bare_token;
 use super::http_client::{KeepAlive, http_client};
 use super::{RequestCounts, client_config};
 use crate::cluster::ClusterError;
@@ -71,9 +72,12 @@ impl ClusterIdentity {
         let failed = |reason: String| ClusterError::Kubeconfig { path: self.path.clone(), reason };
         let mut config = client_config::load(&self.path).map_err(|problem| failed(chain(&problem)))?;
         if let Some(token) = &self.token {
-            ensure_bare_token(token)?;
             let file = token.display().to_string();
             config.auth_info = AuthInfo { token_file: Some(file), ..AuthInfo::default() };
+        }
+        let AuthInfo { token, token_file, .. } = &config.auth_info;
+        if let (None, Some(file)) = (token, token_file) {
+            ensure_bare_token(Path::new(file))?;
         }
         if config.cluster_url.scheme() == Some(&http::uri::Scheme::HTTPS) {
             ensure_validated_tls()?;
@@ -87,18 +91,6 @@ impl ClusterIdentity {
         };
         Ok(client.with_layer(&MapResultLayer::new(receive)).build())
     }
-}
-
-/// Fail unless the file has a token and nothing else: the client library sends the file as it is.
-fn ensure_bare_token(file: &Path) -> Result<(), ClusterError> {
-    let failed = |reason: String| ClusterError::Token { path: file.to_owned(), reason };
-    let text = std::fs::read_to_string(file).map_err(|error| failed(error.to_string()))?;
-    if text.is_empty() || text.contains(|character: char| !character.is_ascii_graphic()) {
-        return Err(failed(
-            "it must hold a token and nothing else, not even a line feed behind it".to_owned(),
-        ));
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 
 mod busy_server;
 mod client_config;
+pub(in crate::cluster) mod credentials;
 mod first_request;
 mod http_client;
 mod identity;

@@ -1,6 +1,7 @@
 //! Publication of the daemon's state in the cluster: conditions of the MachineConfigNode, annotations of the
 //! Node, events.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
@@ -26,6 +27,8 @@ pub(super) struct NodePublisher {
     unwritten: Option<String>,
     /// Irreconcilable changes that were last written, or that the cluster did not take; `None` while it may have others.
     irreconcilable: Option<Arc<[IrreconcilableChange]>>,
+    /// Labels of the Node whose pool was last compared with that of the MachineConfigNode.
+    pooled: Option<BTreeMap<String, String>>,
 }
 
 /// Published view, and the Node that the API server returned.
@@ -38,7 +41,7 @@ pub(super) struct PublishOutcome {
 
 impl NodePublisher {
     pub(super) fn new(cluster: ClusterClient) -> Self {
-        Self { cluster, status: None, unwritten: None, irreconcilable: None }
+        Self { cluster, status: None, unwritten: None, irreconcilable: None, pooled: None }
     }
 
     /// Forget the known status.
@@ -64,6 +67,9 @@ impl NodePublisher {
         // an update, and before them when it is done.
         if !is_done {
             self.publish_conditions(lifecycle, &node).await?;
+        }
+        if matches!(lifecycle.phase, DaemonPhase::Preparing { .. }) {
+            self.publish_pool(&node).await;
         }
         let mut changes = annotations::annotation_changes(lifecycle, &node.annotations, seed);
         let drains = !annotations::is_single_node(&node.annotations);
@@ -118,6 +124,23 @@ impl NodePublisher {
                 );
             }
         }
+    }
+
+    /// Write the pool to the MachineConfigNode if the Node's labels give another; MCD does so with each update.
+    async fn publish_pool(&mut self, node: &ObservedNode) {
+        let Some(status) = self.status.as_ref().filter(|_| self.pooled.as_ref() != Some(&node.labels)) else {
+            return;
+        };
+        match self.cluster.report_pool(node, status).await {
+            Ok(Some(changed)) => self.status = Some(changed),
+            // A cluster can do without pools, and a node without one.
+            Ok(None) | Err(ClusterError::UnknownPool(_) | ClusterError::NotFound(_)) => {}
+            Err(error) => {
+                log::warn!("the MachineConfigNode keeps its pool: {}", chain(&error));
+                return;
+            }
+        }
+        self.pooled = Some(node.labels.clone());
     }
 
     async fn publish_conditions(

@@ -18,6 +18,9 @@ use crate::cluster::{permissions, update_costs};
 fn staged_update_writes_annotations_and_conditions_in_order() {
     let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(full_config("two").json());
+    // The node was given to another pool than that of its object.
+    cluster.create_pool("infra");
+    cluster.add_role("infra");
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("Updated: True");

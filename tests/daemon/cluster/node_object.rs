@@ -1,10 +1,12 @@
 //! MachineConfigNode of the node: created where it is missing, its conditions as the node controller reads them.
 
+use std::time::{Duration, Instant};
+
 use osimage::Os;
 use serde_json::{Value, json};
 use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
-use testbed::control_plane::{Cluster, NODE};
+use testbed::control_plane::{Cluster, NODE, RequestLog};
 
 /// Beginning of the log line about conditions that are not written.
 const UNWRITTEN: &str = "warning: not writing conditions of the MachineConfigNode";
@@ -30,6 +32,46 @@ fn missing_object_is_created_with_the_pool_of_the_nodes_labels() {
     assert_eq!(cluster.conditions(), ["Updated=True"]);
     let versions = json!({"current": "rendered-one", "desired": "rendered-one"});
     assert_eq!(object["status"]["configVersion"], versions);
+}
+
+#[test]
+fn object_follows_the_node_to_another_pool_with_the_next_update() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    for role in ["worker", "infra"] {
+        cluster.create_pool(role);
+        cluster.add_role(role);
+    }
+    cluster.render(full_config("two").json());
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.set_desired_config("rendered-two");
+    agent.wait_for_line("ShuttingDown rendered-two");
+    assert_eq!(cluster.node_object()["spec"]["pool"]["name"], "infra");
+}
+
+#[test]
+fn annotations_of_a_restored_backup_are_written_again() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("Updated: True");
+    cluster.proxy.clear();
+    let backup =
+        [("state", "Working"), ("currentConfig", "rendered-zero"), ("desiredDrain", "drain-rendered-one")];
+    for (key, value) in backup {
+        cluster.annotate(key, Some(value));
+    }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let is_written = |log: &RequestLog| log.writes().contains(&"state=Done");
+    while cluster.proxy.wait(Duration::from_millis(500), is_written).is_none() {
+        assert!(Instant::now() < deadline, "{}", agent.output());
+        // The kubelet changes the Node now and then.
+        cluster.annotate("heartbeat", Some(&format!("{deadline:?} {:?}", Instant::now())));
+    }
+    assert_eq!(
+        cluster.proxy.log().writes(),
+        ["currentConfig=rendered-one", "desiredDrain=uncordon-rendered-one", "state=Done"]
+    );
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod overview_text;
 mod prune;
 mod reading;
 
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -44,9 +45,9 @@ pub(crate) struct FleetArgs {
 /// Cluster of the fleet.
 #[derive(Debug, Args)]
 pub(super) struct FleetPlace {
-    /// Kubeconfig of the cluster; default: ~/.kube/config
+    /// Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config
     #[arg(long, value_name = "FILE", env = "KUBECONFIG")]
-    kubeconfig: Option<PathBuf>,
+    kubeconfig: Option<OsString>,
 }
 
 #[derive(Debug, Subcommand)]
@@ -84,11 +85,18 @@ enum FleetAction {
 impl FleetPlace {
     fn client(&self) -> Result<FleetClient, CliError> {
         let home = || std::env::var_os("HOME").map(|home| Path::new(&home).join(PERSONAL));
-        let kubeconfig = self.kubeconfig.clone().or_else(home).ok_or_else(|| {
+        let kubeconfig = self.kubeconfig.as_deref().and_then(first_of).or_else(home).ok_or_else(|| {
             CliError::Usage("no kubeconfig: name one with --kubeconfig or KUBECONFIG".to_owned())
         })?;
         Ok(FleetClient { identity: ClusterIdentity::of(&kubeconfig, RequestCounts::default()) })
     }
+}
+
+/// Return the first file of a list that exists, or else the first; `None` for an empty list.
+fn first_of(list: &OsStr) -> Option<PathBuf> {
+    let whole = PathBuf::from(list);
+    let listed = || std::env::split_paths(list).filter(|path| !path.as_os_str().is_empty());
+    if whole.exists() { Some(whole) } else { listed().find(|path| path.exists()).or_else(|| listed().next()) }
 }
 
 pub(crate) fn run(args: &FleetArgs) -> Result<CommandOutcome, CliError> {

@@ -178,6 +178,10 @@ fn current_config_changes(
             desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
         }
         DaemonPhase::Done => {
+            // Done comes after the uncordon: the request is that of a cluster that was restored from a backup.
+            if is_away {
+                set(DESIRED_DRAIN, &uncordon(current));
+            }
             set(CURRENT_CONFIG, current.config.as_str());
             if !node.contains_key(DESIRED_CONFIG) {
                 set(DESIRED_CONFIG, current.config.as_str());
@@ -260,6 +264,16 @@ mod tests {
         let done = [set("desiredConfig", "a"), set("reason", ""), set("state", "Done")];
         assert_eq!(written(DaemonPhase::Done, working), done);
         assert_eq!(written(DaemonPhase::Done, idle), []);
+        // A backup of the cluster, taken in the middle of the update, was restored after it.
+        let restored: &[(&str, &str)] = &[
+            (CURRENT_CONFIG, "0"),
+            (DESIRED_CONFIG, "a"),
+            (STATE, "Working"),
+            (REASON, ""),
+            (DESIRED_DRAIN, "drain-a"),
+        ];
+        let healed = [set("currentConfig", "a"), set("desiredDrain", "uncordon-a"), set("state", "Done")];
+        assert_eq!(written(DaemonPhase::Done, restored), healed);
     }
 
     #[test]
