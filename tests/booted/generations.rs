@@ -173,6 +173,8 @@ fn rollback_deploys_old_commit_again() {
 #[test]
 fn another_config_ends_the_block() {
     let host = confirmed_host("one");
+    // With a disk of its own for `/var`, where the objects of the generation before are.
+    host.move_var_out_of_stateroot();
     let two = host.config(full_config("two").json());
     host.update(&two, None);
     assert_unlocked(&host.run(["flameholder", "rollback"]));

@@ -205,5 +205,11 @@ pub(crate) fn open_deployment(sysroot: &Path, id: &DeploymentId) -> Result<Root,
     Root::with_var(&sysroot.join(id.path()), &sysroot.join(format!("ostree/deploy/{}/var", id.stateroot)))
 }
 
+/// Open another deployment of the booted stateroot, with the `/var` that is mounted: where that is a file system of its own,
+/// the stateroot's directory is only what lies under it.
+pub(crate) fn open_beside_booted(id: &DeploymentId) -> Result<Root, HostError> {
+    Root::with_var(&Path::new(SYSROOT).join(id.path()), Path::new("/var"))
+}
+
 #[cfg(test)]
 mod tests;

@@ -27,7 +27,7 @@ use crate::os::{DeploymentId, Sysroot};
 use crate::transaction::boot::error::BootError;
 use crate::transaction::engine::apply::JournaledChange;
 use crate::transaction::engine::labels::SelinuxLabels;
-use crate::transaction::engine::recover::RecoveryError;
+use crate::transaction::engine::recover::{RecoveryError, RecoveryOutcome};
 use crate::transaction::engine::{apply, labels, recover};
 use crate::transaction::history;
 use crate::transaction::state::blocked::block;
@@ -192,10 +192,18 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
     };
     namespace.make_writable(Path::new(SYSROOT))?;
     for id in other_deployments(&host.running.booted)? {
-        let other = booted::open_deployment(Path::new(SYSROOT), &id)?;
-        let found = CurrentState::load_record(&other)?.map(|record| record.generation);
+        let other = booted::open_beside_booted(&id)?;
+        let found = match CurrentState::load_record(&other) {
+            Ok(record) => record.map(|record| record.generation),
+            Err(error) => {
+                log::warn!("deployment {id} is left out of the recovery: {}", chain(&error));
+                continue;
+            }
+        };
         match recover::recover(&other, &NoServices, found.as_ref(), host.boot_id()) {
-            Err(RecoveryError::OtherDeployment { .. } | RecoveryError::StagingMissing(_)) => {}
+            // Only an open change can be of this deployment, and only once its journal is found.
+            Ok(RecoveryOutcome::Nothing)
+            | Err(RecoveryError::OtherDeployment { .. } | RecoveryError::StagingMissing(_)) => {}
             Err(error) => return Err(error.into()),
             Ok(_) => {
                 log::warn!("recovered an interrupted change of deployment {id}");
@@ -340,7 +348,7 @@ fn carry_forward(
     if state != BootedState::Complete || !is_left {
         return Ok(0);
     }
-    let last = match booted::open_deployment(Path::new(SYSROOT), &ran.deployment) {
+    let last = match booted::open_beside_booted(&ran.deployment) {
         Ok(last) => last,
         Err(error) => {
             log::warn!(

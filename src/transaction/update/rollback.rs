@@ -50,7 +50,7 @@ pub fn previous_generation(
         if !is_other || deployment.id.stateroot != *stateroot {
             continue;
         }
-        let current = CurrentState::load(&booted::open_deployment(Path::new(SYSROOT), &deployment.id)?)?;
+        let current = CurrentState::load(&booted::open_beside_booted(&deployment.id)?)?;
         let record_matches = current.record.filter(|record| record.names(&deployment.id));
         if let (Some(record), Some(then)) = (record_matches, current.configuration) {
             let configuration = match &now {

@@ -13,7 +13,7 @@ use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::RECORD;
 use crate::core::values::tree::DriftKind;
-use crate::host::facts::booted::{BootedDeployment, SYSROOT, open_deployment};
+use crate::host::facts::booted::{BootedDeployment, SYSROOT, open_beside_booted, open_deployment};
 use crate::host::facts::tree_facts::TreeScope;
 use crate::host::{LockedHost, LockedRoot, Root, RunningHost};
 use crate::os::{Deployment, DeploymentId, Sysroot};
@@ -109,7 +109,7 @@ pub(crate) fn prune_adopted_copy(
     }
     let stateroot = &host.running.booted.deployment.stateroot;
     for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == *stateroot) {
-        let root = open_deployment(Path::new(SYSROOT), &deployment.id)?;
+        let root = open_beside_booted(&deployment.id)?;
         if deployment.staged || adopted_copy::has_installed_units(&root)? {
             return Ok(());
         }

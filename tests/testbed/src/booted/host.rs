@@ -135,7 +135,18 @@ impl Host {
 
     /// Path below `/var`.
     pub fn var(&self, path: &str) -> PathBuf {
-        self.sysroot().join("ostree/deploy").join(STATEROOT).join("var").join(path)
+        let own = self.path("var");
+        if own.exists() { own.join(path) } else { self.stateroot_var().join(path) }
+    }
+
+    fn stateroot_var(&self) -> PathBuf {
+        self.sysroot().join("ostree/deploy").join(STATEROOT).join("var")
+    }
+
+    /// Move `/var` out of the stateroot, as on a host that has it on a disk of its own: the stateroot's directory is empty.
+    pub fn move_var_out_of_stateroot(&self) {
+        fs::rename(self.stateroot_var(), self.path("var")).unwrap();
+        fs::create_dir(self.stateroot_var()).unwrap();
     }
 
     /// Path below `/etc` of the booted deployment.

@@ -10,7 +10,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::booted::host::{Host, STATEROOT, WORKER};
+use crate::booted::host::{Host, WORKER};
 use crate::executables;
 
 /// Shell command that mounts a table below a root, and runs a program in that root. One call of `mount` does it all: tests
@@ -74,7 +74,7 @@ impl Host {
         }
         table.bind(deployment.join("etc"), "etc");
         table.bind(self.sysroot(), "sysroot");
-        table.bind(self.sysroot().join("ostree/deploy").join(STATEROOT).join("var"), "var");
+        table.bind(self.var(""), "var");
         table.bind(self.sysroot().join("boot"), "boot");
         for directory in ["run", "programs", "media"] {
             let target = if directory == "run" { "run".to_owned() } else { format!("run/{directory}") };
