@@ -12,6 +12,10 @@ use crate::core::values::identifiers::{BootId, GenerationId};
 /// Failed finalizations after which a generation is no longer staged again.
 const MAX_ATTEMPTS: usize = 3;
 
+/// Boots after which a generation is rolled back although an orderly shutdown ended them: a unit of it may reboot the host
+/// each time (`FailureAction=reboot`, a watchdog's script).
+const MAX_BOOTS: usize = 10;
+
 /// Relation of the booted deployment to the agent's records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BootedState {
@@ -106,7 +110,8 @@ pub enum PendingOutcome {
 }
 
 /// Decide the outcome of the pending generation in the boot `boot_id`. A generation that was booted
-/// `most_boots` times before without passing its boot check is rolled back; `None` sets no limit.
+/// `most_boots` times before without passing its boot check is rolled back; `None` sets no limit. Boots that an orderly
+/// shutdown ended have a limit of their own.
 #[must_use]
 pub fn pending_outcome(
     seen: BootObservation<'_>,
@@ -139,16 +144,21 @@ fn booted_outcome(
     if let Some(reason) = &pending.rejected {
         return PendingOutcome::RollBack(reason.clone());
     }
-    let has_no_result = |boot: &&BootId| *boot != boot_id && !pending.shut_down_in.contains(boot);
-    let earlier = pending.booted_in.iter().filter(has_no_result).count();
-    match most_boots {
-        Some(most) if earlier >= most => {
-            let times = if earlier == 1 { "once".to_owned() } else { format!("{earlier} times") };
-            PendingOutcome::RollBack(format!(
-                "it was booted {times}, but the system went down before its boot check passed"
-            ))
-        }
-        _ => PendingOutcome::Booted,
+    let Some(most) = most_boots else { return PendingOutcome::Booted };
+    let earlier = || pending.booted_in.iter().filter(|boot| *boot != boot_id);
+    let (all, unexplained) =
+        (earlier().count(), earlier().filter(|boot| !pending.shut_down_in.contains(boot)).count());
+    if unexplained >= most {
+        let times = if unexplained == 1 { "once".to_owned() } else { format!("{unexplained} times") };
+        PendingOutcome::RollBack(format!(
+            "it was booted {times}, but the system went down before its boot check passed"
+        ))
+    } else if all >= MAX_BOOTS.max(most) {
+        PendingOutcome::RollBack(format!(
+            "it was booted {all} times, and each time rebooted before its boot check passed"
+        ))
+    } else {
+        PendingOutcome::Booted
     }
 }
 
@@ -166,11 +176,14 @@ fn rolled_back_outcome(pending: &PendingGeneration, boot_id: &BootId, choice: Bo
         (None, true, false) => {
             let failure = last_failure(pending);
             match failed_attempts(pending, &failure) {
-                // Without a limit the daemon would drain and reboot the node for it forever.
-                attempts if attempts >= MAX_ATTEMPTS => PendingOutcome::RolledBack(format!(
-                    "its deployment could not be finalized in {attempts} shutdowns, most recently because {}",
-                    failure.reason
-                )),
+                // Without a limit the daemon would drain and reboot the node for it forever. A first boot has none: no
+                // operator can log in yet and release a block, and no workload runs.
+                attempts if attempts >= MAX_ATTEMPTS && !pending.staged.completes_first_boot => {
+                    PendingOutcome::RolledBack(format!(
+                        "its deployment could not be finalized in {attempts} shutdowns, most recently because {}",
+                        failure.reason
+                    ))
+                }
                 _ => PendingOutcome::Restage(failure),
             }
         }

@@ -93,6 +93,28 @@ fn pending_generation_has_one_outcome() {
 }
 
 #[test]
+fn finalization_is_tried_three_times_and_without_limit_in_a_first_boot() {
+    let old = record("old", "c1");
+    let failure = |boot: &str| UpdateFailure {
+        boot_id: boot.into(),
+        kind: FailureKind::Interrupted,
+        reason: "the power went".into(),
+    };
+    let outcome = |failures: usize, completes_first_boot: bool| {
+        let failures = (0..failures).map(|number| failure(&number.to_string())).collect();
+        let staged = StagedGeneration { failures, completes_first_boot, ..intent(EARLIER) };
+        let unlocked = PendingEntry::Unlocked { boot_id: EARLIER.into() };
+        let lines = [staged.render(), unlocked.render()].concat();
+        fate_of("c1", "old", &old, &PendingGeneration::parse(&lines).unwrap())
+    };
+    assert!(matches!(outcome(1, false), PendingOutcome::Restage(_)));
+    assert!(
+        matches!(outcome(2, false), PendingOutcome::RolledBack(reason) if reason.contains("3 shutdowns"))
+    );
+    assert!(matches!(outcome(9, true), PendingOutcome::Restage(_)));
+}
+
+#[test]
 fn soft_reboot_into_the_base_leaves_a_finalized_generation_to_the_bootloader() {
     let (kernel, other) = ("0a", "0b");
     let old = record("old", "c1");
@@ -150,6 +172,14 @@ fn generation_is_rolled_back_after_too_many_boots_or_a_rejection() {
     let shut_down = PendingEntry::ShutDown { boot_id: "b".into() };
     let orderly = [booted("a"), booted("b"), shut_down, booted("c")];
     assert_eq!(here(&orderly), PendingOutcome::Booted, "an orderly shutdown does not count");
+    let rebooted = |boots: u32| -> Vec<_> {
+        let shut_down = |boot: String| PendingEntry::ShutDown { boot_id: boot.as_str().into() };
+        (0..boots).flat_map(|boot| [booted(&boot.to_string()), shut_down(boot.to_string())]).collect()
+    };
+    assert_eq!(here(&rebooted(9)), PendingOutcome::Booted);
+    assert!(
+        matches!(here(&rebooted(10)), PendingOutcome::RollBack(reason) if reason.starts_with("it was booted 10 times, and"))
+    );
     assert_eq!(here(&[booted("a"), rejected.clone()]), leave);
     assert_eq!(back(&[booted("a"), rejected]), left);
     assert!(
