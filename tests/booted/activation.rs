@@ -342,6 +342,31 @@ fn files_below_a_mount_are_put_in_place_after_it() {
 }
 
 #[test]
+fn file_that_only_the_generation_before_had_is_removed_below_a_mount() {
+    let host = confirmed_host("one");
+    host.update(&host.config(config("two").json()), None);
+    assert_eq!(host.read_var(CONFIG).as_deref(), Some("two"));
+    host.stage_update(&host.config(full_config("three").json()), None);
+    host.shut_down();
+    // From now on `/var/home` is a mount.
+    fs::rename(host.var("home"), host.var("disk")).unwrap();
+    fs::create_dir(host.var("home")).unwrap();
+    for _ in 0..2 {
+        host.boot_kernel(0);
+        declare_mount(&host);
+        host.run_ok(["flameholder", "activate"]);
+        assert_eq!(host.read_var("disk/core/app/cfg").as_deref(), Some("two"));
+        host.power_cut();
+    }
+    host.boot_kernel(0);
+    declare_mount(&host);
+    host.run_ok(["flameholder", "activate"]);
+    let late = host.run(after_the_mount("flameholder activate --after-mounts"));
+    assert!(late.code == Some(0) && late.stderr.is_empty(), "{late:?}");
+    assert_eq!(host.read_var("disk/core/app/cfg"), None);
+}
+
+#[test]
 fn mount_that_is_never_made_fails_only_an_unconfirmed_generation() {
     let host = confirmed_host("one");
     host.stage_update(&host.config(config("two").json()), None);

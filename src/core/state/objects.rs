@@ -86,6 +86,10 @@ pub struct ActiveManifest {
     /// Deployment that booted last; absent on a tree without OSTree.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_booted: Option<LastBooted>,
+    /// Paths of generations before that are still to be removed: an activation left them out, because a mount was missing
+    /// or the file system refused.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub remaining: BTreeMap<ManagedPath, ManifestEntry>,
 }
 
 /// Deployment that booted last, and the newest generation that ever booted.
@@ -183,18 +187,8 @@ impl Manifest {
     /// Return the managed files of this manifest, taking their contents from `contents`.
     #[must_use]
     pub fn managed(&self, contents: &BTreeMap<ContentDigest, Vec<u8>>) -> ManagedFiles {
-        let entry = |stored: &ManifestEntry| match stored.clone() {
-            ManifestEntry::File { digest, attributes } => {
-                FileEntry::File { contents: contents.get(&digest).cloned().unwrap_or_default(), attributes }
-            }
-            ManifestEntry::Symlink { target, owner } => FileEntry::Symlink { target, owner },
-            ManifestEntry::HardLink { target } => FileEntry::HardLink { target },
-            ManifestEntry::Directory { attributes } => FileEntry::Directory { attributes },
-            ManifestEntry::Absent => FileEntry::Absent,
-        };
-        let entries = self.entries.iter().map(|(path, stored)| (path.clone(), entry(stored))).collect();
         ManagedFiles {
-            entries,
+            entries: file_entries(&self.entries, contents).collect(),
             owned_parents: self.owned_parents.clone(),
             unsupported: Vec::new(),
             deferred: Vec::new(),
@@ -232,6 +226,7 @@ impl ActiveManifest {
             originals: Vec::new(),
             created_directories: Vec::new(),
             last_booted: None,
+            remaining: BTreeMap::new(),
         }
     }
 
@@ -243,6 +238,23 @@ impl ActiveManifest {
     pub fn parse(bytes: &[u8]) -> Result<Self, StoreError> {
         parse(&ManagedPath::constant(ACTIVE), bytes)
     }
+}
+
+/// Return the entries as managed files have them, taking their contents from `contents`: a file without any is empty.
+pub fn file_entries(
+    entries: &BTreeMap<ManagedPath, ManifestEntry>,
+    contents: &BTreeMap<ContentDigest, Vec<u8>>,
+) -> impl Iterator<Item = (ManagedPath, FileEntry)> {
+    let entry = |stored: &ManifestEntry| match stored.clone() {
+        ManifestEntry::File { digest, attributes } => {
+            FileEntry::File { contents: contents.get(&digest).cloned().unwrap_or_default(), attributes }
+        }
+        ManifestEntry::Symlink { target, owner } => FileEntry::Symlink { target, owner },
+        ManifestEntry::HardLink { target } => FileEntry::HardLink { target },
+        ManifestEntry::Directory { attributes } => FileEntry::Directory { attributes },
+        ManifestEntry::Absent => FileEntry::Absent,
+    };
+    entries.iter().map(move |(path, stored)| (path.clone(), entry(stored)))
 }
 
 /// Return the path of the object with this digest.

@@ -11,7 +11,7 @@ use crate::core::plan::steps;
 use crate::core::plan::steps::{LinkChange, PlanStep, PlannedSteps, StepInputs};
 use crate::core::state::carry_forward;
 use crate::core::state::journal::JournalScope;
-use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest};
+use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, file_entries};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
@@ -171,7 +171,7 @@ impl DesiredActivation {
         };
         let mut files = FilesOutsideEtc::load(root, &record, &current, mode)?;
         problems.append(&mut files.problems);
-        let active = match current.active.as_ref().and_then(|active| active.manifest) {
+        let mut active = match current.active.as_ref().and_then(|active| active.manifest) {
             None => ManagedFiles::default(),
             Some(active) if Some(active) == record.manifest => {
                 Manifest::of(&files.managed, files.profile).0.managed(&BTreeMap::new())
@@ -185,6 +185,12 @@ impl DesiredActivation {
                 }
             },
         };
+        if let Some(before) = &current.active {
+            let without_contents = BTreeMap::new();
+            for (path, entry) in file_entries(&before.remaining, &without_contents) {
+                active.entries.entry(path).or_insert(entry);
+            }
+        }
         let keeps_trust = is_older_than_last_booted(&record, &current);
         let skipped = SkippedPaths::default();
         let awaited = BTreeSet::new();
@@ -283,6 +289,8 @@ impl DesiredActivation {
         let before = self.current.active.as_ref();
         let mut active = record::active_manifest(&self.record, &steps, last_booted(&self.record, before));
         self.skipped.retain_prior(&mut active, &self.current.prior_changes().outside("/etc"));
+        let remaining = self.skipped.remaining(&self.active, &self.files.managed);
+        active.remaining = Manifest::of(&remaining, self.files.profile).0.entries;
         if let (true, Some(before)) = (self.keeps_trust, before) {
             self.retain_trust_material(&mut active, before);
         }

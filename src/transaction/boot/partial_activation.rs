@@ -70,6 +70,13 @@ impl SkippedPaths {
         }
     }
 
+    /// Return the managed files of `active` that are left out and not `desired` any more: they are still to be removed.
+    pub(super) fn remaining(&self, active: &ManagedFiles, desired: &ManagedFiles) -> ManagedFiles {
+        let mut remaining = active.clone();
+        remaining.entries.retain(|path, _| self.0.contains_key(path) && !desired.entries.contains_key(path));
+        remaining
+    }
+
     /// List the paths with their reasons, one per line.
     pub(super) fn reasons(self) -> impl Iterator<Item = String> {
         // Most reasons name the path themselves.

@@ -103,6 +103,7 @@ pub(crate) fn active_manifest(
         originals: steps.originals.iter().filter(outside).cloned().collect(),
         created_directories: steps.created_directories.iter().filter(outside).cloned().collect(),
         last_booted: ran,
+        remaining: BTreeMap::new(),
     }
 }
 
@@ -180,7 +181,9 @@ pub(crate) fn tree_change_steps(
     let mut files = AgentFiles::after(root, Vec::new());
     keep_undone(&mut files, root, tree.replaced())?;
     let ran = current.active.as_ref().and_then(|active| active.last_booted.clone());
-    let active = active_manifest(record, &tree.steps, ran);
+    let mut active = active_manifest(record, &tree.steps, ran);
+    active.remaining = current.active.as_ref().map(|active| active.remaining.clone()).unwrap_or_default();
+    active.remaining.retain(|path, _| !tree.outside.entries.contains_key(path));
     let before = current.record.as_ref().and_then(|record| record.manifest);
     etc_change_steps(&mut files, tree.steps, desired, record, |files| {
         objects::store_objects(files, &tree.outside, record.profile, labels)?;

@@ -147,6 +147,7 @@ fn active() -> ActiveManifest {
         originals: vec![path("/usr/local/bin/tool")],
         created_directories: vec![path("/var/lib/app"), path("/var/lib/app/parts")],
         last_booted: Some(LastBooted { deployment: deployment("2", 1), generation: generation(), latest: 7 }),
+        remaining: BTreeMap::from([(path("/opt/gone"), ManifestEntry::Absent)]),
     }
 }
 
