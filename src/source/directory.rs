@@ -105,13 +105,23 @@ pub fn config_files(path: &Path) -> Result<Vec<PathBuf>, DirectoryError> {
     }
     let mut files = Vec::new();
     for entry in path.read_dir().map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if is_document(&entry.file_name().to_string_lossy()) {
-            files.push(entry.path());
+        let path = entry.map_err(failed)?.path();
+        if path.file_name().is_some_and(|name| is_document(&name.to_string_lossy())) {
+            ensure_regular(&path)?;
+            files.push(path);
         }
     }
     files.sort();
     if files.is_empty() { Err(DirectoryError::Empty { path: path.to_owned() }) } else { Ok(files) }
+}
+
+/// Fail for a pipe, from which a read may never return, and for a directory or device.
+fn ensure_regular(path: &Path) -> Result<(), DirectoryError> {
+    let failed = |source| DirectoryError::Read { path: path.to_owned(), source };
+    if path.metadata().map_err(failed)?.is_file() {
+        return Ok(());
+    }
+    Err(failed(io::Error::new(io::ErrorKind::InvalidInput, "it is not a file")))
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, DirectoryError> {

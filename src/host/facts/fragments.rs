@@ -31,6 +31,7 @@ pub(crate) fn load_changed_fragments(
     let mut found: BTreeMap<String, ManagedPath> = BTreeMap::new();
     for directory in FRAGMENT_DIRECTORIES {
         let directory = ManagedPath::constant(directory);
+        ensure_directory(root, &directory)?;
         let written = changed
             .iter()
             .filter(|(path, text)| text.is_some() && path.parent().as_ref() == Some(&directory));
@@ -56,6 +57,15 @@ pub(crate) fn load_changed_fragments(
         fragments.push(FragmentFile { path, bytes });
     }
     Ok(fragments)
+}
+
+/// Fail where something else is in the place of a directory of fragments: its settings must not be without effect.
+fn ensure_directory(root: &Root, path: &ManagedPath) -> Result<(), HostError> {
+    let failed = |errno| HostError::new(FileOperation::List, path.as_str(), errno);
+    match root.status_of(path)? {
+        Some(_) => root.directory(path).map(drop).map_err(failed),
+        None => Ok(()),
+    }
 }
 
 /// List the fragments whose names no path can have, by directory: they cannot be read, and must not be without effect.

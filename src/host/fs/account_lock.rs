@@ -44,7 +44,8 @@ impl AccountLock {
         let path = ManagedPath::constant(LOCK);
         let failed = |errno| HostError::new(FileOperation::Lock, LOCK, errno);
         let parent = root.parent(&path, FileOperation::Lock)?;
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        // Not blocking: a named pipe in its place would wait for a reader.
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file =
             rustix::fs::openat(&parent, path.file_name(), flags, Mode::RUSR | Mode::WUSR).map_err(failed)?;
         let end = Instant::now() + TIMEOUT;

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::journal::JournalLoadError;
 use super::{journal, moves};
-use crate::core::state::journal::{JOURNAL, JournalIntent, JournalMove};
+use crate::core::state::journal::{JOURNAL, JournalError, JournalIntent, JournalMove};
 use crate::core::state::recovery;
 use crate::core::state::recovery::RecoveryAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
@@ -32,7 +32,10 @@ pub enum RecoveryOutcome {
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
     #[error("an interrupted change cannot be recovered")]
-    Journal(#[from] JournalLoadError),
+    Journal(#[source] JournalError),
+    /// The journal cannot be read: there may be none.
+    #[error("cannot tell whether a change was interrupted")]
+    Unreadable(#[source] HostError),
     #[error("recovering an interrupted change; remove the cause and run `flameholder recover`")]
     Host(#[from] HostError),
     /// A staging directory, which holds pre-images, is missing.
@@ -57,6 +60,15 @@ pub enum RecoveryError {
         /// Generation after the change.
         target: Option<GenerationId>,
     },
+}
+
+impl From<JournalLoadError> for RecoveryError {
+    fn from(error: JournalLoadError) -> Self {
+        match error {
+            JournalLoadError::Host(error) => Self::Unreadable(error),
+            JournalLoadError::Journal(error) => Self::Journal(error),
+        }
+    }
 }
 
 fn named(generation: Option<&GenerationId>) -> &str {

@@ -229,7 +229,12 @@ impl CurrentState {
         reach: TreeScope,
     ) -> Result<Option<ManagedFiles>, StoreLoadError> {
         let recorded = self.record.as_ref().and_then(|record| record.manifest);
-        let active = self.active.as_ref().and_then(|active| active.manifest);
+        let active = match &self.active {
+            Some(active) => active.manifest,
+            // The document is lost: what was applied here is what the record says.
+            None if reach == TreeScope::Everything => recorded,
+            None => None,
+        };
         match active {
             active if reach == TreeScope::Everything && active == recorded => Ok(None),
             None => Ok(Some(ManagedFiles::default())),

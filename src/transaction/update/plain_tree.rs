@@ -18,7 +18,7 @@ use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::interrupted::{ensure_not_interrupted, recover_first};
-use crate::transaction::state::settings;
+use crate::transaction::state::{objects, settings};
 
 /// Result of an update.
 #[derive(Debug)]
@@ -81,6 +81,7 @@ pub fn apply(
     profile: Profile,
 ) -> Result<TreeUpdate, TransactionError> {
     recover_first(root)?;
+    objects::set_unreadable_manifest_aside(root)?;
     let decided = decide(root, desired, profile)?;
     apply::apply(root.as_root(), &NoServices, decided.change(root.boot_id()))?;
     if !decided.steps.is_empty() {

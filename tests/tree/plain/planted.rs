@@ -294,3 +294,71 @@ fn names_beyond_the_limits_are_refused_with_their_field() {
     }
     host.applies(&files(&[file(&format!("/etc{}", "/a".repeat(63)), "x")]));
 }
+
+#[test]
+fn spec_that_says_nothing_removes_nothing() {
+    let host = Host::new();
+    host.applies(&files(&[file("/etc/a", "1")]));
+    let blank = [
+        json!([]),
+        json!([null]),
+        json!({}),
+        json!({"config": null}),
+        json!({"config": {}}),
+        json!({"osImageURL": "", "kernelArguments": [], "fips": false}),
+    ];
+    for spec in blank {
+        let mut config = empty();
+        config["spec"] = spec.clone();
+        let outcome = host.apply(&config);
+        assert_eq!(outcome.code, Some(78), "{spec}: {outcome:?}");
+        assert!(outcome.stderr.contains("spec"), "{spec}: {outcome:?}");
+        assert_eq!(host.text("/etc/a"), "1", "{spec}");
+    }
+    host.applies(&empty());
+    assert!(!host.0.at("/etc/a").exists());
+}
+
+#[test]
+fn files_outside_etc_are_removed_without_the_document_that_names_them() {
+    let active = "/var/lib/flameholder/active";
+    for damage in ["absent", "cut off"] {
+        let host = Host::new();
+        host.applies(&files(&[file("/etc/a", "1"), file("/usr/local/bin/tool", "1")]));
+        if damage == "absent" {
+            fs::remove_file(host.0.at(active)).unwrap();
+        } else {
+            fs::write(host.0.at(active), "{\"schema\":1,").unwrap();
+        }
+        host.applies(&files(&[file("/etc/a", "2")]));
+        assert!(!host.0.at("/usr/local/bin/tool").exists(), "{damage}");
+        assert_eq!(host.verify(), Some(0), "{damage}");
+        assert_eq!(host.0.at(&format!("{active}.unreadable")).exists(), damage == "cut off");
+    }
+}
+
+#[test]
+fn place_of_settings_that_is_no_directory_is_named_by_every_command() {
+    let host = Host::new();
+    host.applies(&files(&[file("/etc/a", "1")]));
+    host.put("/etc/flameholder/config.d", "[drift]\ndefault = \"repair\"\n");
+    let next = files(&[file("/etc/a", "2")]);
+    for (verb, outcome) in [
+        ("plan", run_with(&host, "plan", &next, &[])),
+        ("apply", run_with(&host, "apply", &next, &[])),
+        ("verify", run(&host, "verify", &[])),
+    ] {
+        assert_eq!(outcome.code, Some(1), "{verb}: {outcome:?}");
+        assert!(outcome.stderr.contains("/etc/flameholder/config.d"), "{verb}: {outcome:?}");
+    }
+}
+
+#[test]
+fn named_pipe_in_a_directory_of_configs_is_named() {
+    let host = Host::new();
+    let configs = tempfile::tempdir().unwrap();
+    fs::copy(host.written(&files(&[file("/etc/a", "1")])), configs.path().join("a.json")).unwrap();
+    assert_eq!(launch("mkfifo", [configs.path().join("b.json")]).code, Some(0));
+    let outcome = run(&host, "plan", &["--desired", configs.path().to_str().unwrap()]);
+    assert!(outcome.code != Some(0) && outcome.stderr.contains("b.json"), "{outcome:?}");
+}
