@@ -1,6 +1,8 @@
 //! Deployments of a sysroot that is not booted: check out, label, write boot entries, clean up, set the
 //! default.
 
+use std::fs::File;
+
 use flameholder::core::values::image::ImageRef;
 use flameholder::core::values::kernel_arguments::{KernelArgument, KernelArguments};
 use flameholder::os::protocol::SysrootAccess;
@@ -259,15 +261,20 @@ pub(crate) fn set_default(opened: &mut OpenedSysroot, id: &DeploymentId) -> Resu
         .map_err(|error| failure(format!("making deployment {id} the default"), &error.into()))
 }
 
-/// Pin a deployment, or take its pin off.
+/// Pin a deployment, or take its pin off. Durable on return: the caller then removes its note, which can be on another file
+/// system.
 pub(crate) fn set_pinned(opened: &mut OpenedSysroot, id: &DeploymentId, pinned: bool) -> Result<(), OsError> {
     let deployment = find(&opened.sysroot, id)?;
-    if deployment.is_pinned() == pinned {
-        return Ok(());
+    let doing = || format!("{} deployment {id}", if pinned { "pinning" } else { "unpinning" });
+    if deployment.is_pinned() != pinned {
+        let set = opened.sysroot.deployment_set_pinned(&deployment, pinned);
+        set.map_err(|error| failure(doing(), &error.into()))?;
     }
-    let doing = if pinned { "pinning" } else { "unpinning" };
-    let set = opened.sysroot.deployment_set_pinned(&deployment, pinned);
-    set.map_err(|error| failure(format!("{doing} deployment {id}"), &error.into()))
+    // libostree renames the new origin file into its place without a flush of the directory.
+    let sysroot = opened.sysroot.path().path().unwrap_or_default();
+    let directory = sysroot.join("ostree/deploy").join(&id.stateroot).join("deploy");
+    let flushed = File::open(directory).and_then(|directory| directory.sync_all());
+    flushed.map_err(|error| failure(doing(), &error.into()))
 }
 
 fn pending(opened: &OpenedSysroot) -> Result<&NewDeployment, OsError> {

@@ -26,7 +26,7 @@ use crate::transaction::history;
 use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, max_boots};
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
-use crate::transaction::state::{login_message, pending, status_files, unconfirmed_mark};
+use crate::transaction::state::{interrupted, login_message, pending, status_files, unconfirmed_mark};
 use crate::transaction::update::{rollback_pin, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError};
 
@@ -254,6 +254,8 @@ fn confirm(host: &RunningHost, pending: &PendingGeneration) -> Result<(), Transa
 fn clean_up(host: &RunningHost, os: SysrootOpener<'_>) {
     let cleaned = os(SysrootAccess::Stage).and_then(|mut os| {
         let host = host.lock()?;
+        // A change that was interrupted since the checks has its previous files where the clean-up clears.
+        interrupted::recover_first(&host)?;
         rollback_pin::release_pin(&mut *os, &host)?;
         sysroot::clean_up(&mut *os, &host);
         Ok(())

@@ -68,34 +68,41 @@ pub(super) fn install_steps(
     Ok(steps)
 }
 
-/// Plan the removal of all versions and their units.
-pub(super) fn removal_steps(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
+/// Plan the removal of the units.
+fn units_removal(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
     let mut steps = Vec::new();
     let files: Vec<ManagedPath> = unit_files().map(|(path, _)| path).collect();
-    // Reverse order of the installation, so that drop-ins, which call the executables, go first.
     for path in files.into_iter().rev().chain(unit_links().into_keys()) {
         if root.path_state(&path)?.exists() {
             steps.extend(adopted_copy::file_removal(path));
         }
     }
     steps.extend(workload_gate::removal_steps(root)?);
-    steps.extend(adopted_copy::executables_removal(root)?);
     Ok(steps)
 }
 
-/// Remove the agent from the host.
+/// Remove the agent from the host: its units first, the executables that they call in a change of its own. After a power
+/// cut in between, the executables are there to remove the rest.
 pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<(), TransactionError> {
     interrupted::recover_first(host)?;
-    let steps = removal_steps(host)?;
+    apply(services, host, &units_removal(host)?)?;
+    apply(services, host, &adopted_copy::executables_removal(host)?)
+}
+
+fn apply(
+    services: &dyn ServiceControl,
+    host: &LockedHost<'_>,
+    steps: &[PlanStep],
+) -> Result<(), TransactionError> {
     let generation = CurrentState::load_record(host)?.map(|record| record.generation);
     let change = JournaledChange {
         current: generation.as_ref(),
         target: generation.as_ref(),
         boot_id: host.boot_id(),
         scope: JournalScope::Deployment,
-        steps: &steps,
+        steps,
         labels: &SelinuxLabels::new(),
-        actions: service_actions::reload_after(&steps),
+        actions: service_actions::reload_after(steps),
     };
     Ok(apply::apply(host.as_root(), services, change)?)
 }

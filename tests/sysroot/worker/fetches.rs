@@ -205,7 +205,8 @@ fn layer_that_a_killed_import_left_unverified_is_fetched_again() {
     let (host, digest) = host();
     let wanted = missing(&host, &layers(&host.path("v2"), &digest));
     let program = worker(&host).with_env(PARALLEL, "1");
-    let registry = registry(&host, RegistryAnswers::Stalling(host.path("v2"), 2));
+    // While the third layer stalls, the second may still be verified, and the first is.
+    let registry = registry(&host, RegistryAnswers::Stalling(host.path("v2"), 3));
     let ((), outcome) = stalled(&host, &program, &registry, &digest, |worker| {
         kill_process(Pid::from_raw(worker.cast_signed()).unwrap(), Signal::KILL).unwrap();
     });

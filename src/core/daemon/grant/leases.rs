@@ -20,6 +20,9 @@ const UNMEASURED: Duration = Duration::from_secs(30 * 60);
 pub const LONGEST_RETRY: Duration = Duration::from_secs(120);
 /// Shortest duration of a Lease: a host that boots faster can still be delayed by a firmware's check.
 const SHORTEST: Duration = Duration::from_secs(10 * 60);
+/// Longest duration of a Lease. The measured time contains that in which the host was without power, and the error of a clock
+/// that was corrected.
+const LONGEST: Duration = Duration::from_secs(2 * 3600);
 /// Holders that a refusal names.
 const NAMED: usize = 5;
 
@@ -154,7 +157,8 @@ impl LeaseSightings {
 /// it has to outlast the next one, in which the Lease cannot be renewed.
 #[must_use]
 pub fn lease_duration(disruption: Option<u64>) -> Duration {
-    disruption.map_or(UNMEASURED, |seconds| Duration::from_secs(seconds.saturating_mul(2)).max(SHORTEST))
+    disruption
+        .map_or(UNMEASURED, |seconds| Duration::from_secs(seconds.saturating_mul(2)).clamp(SHORTEST, LONGEST))
 }
 
 /// Return the time between two renewals of a Lease: two can fail before it expires.
@@ -234,7 +238,7 @@ mod tests {
     fn duration_of_a_lease_is_twice_the_measured_disruption() {
         let seconds = |measured| lease_duration(measured).as_secs();
         assert_eq!((seconds(None), seconds(Some(10)), seconds(Some(900))), (1800, 600, 1800));
-        assert_eq!(seconds(Some(u64::MAX)), u64::MAX);
+        assert_eq!(seconds(Some(u64::MAX)), 7200, "a host without power for days holds up no other for days");
     }
 
     #[test]
