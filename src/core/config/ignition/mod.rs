@@ -9,15 +9,14 @@ mod section;
 mod v2;
 pub(crate) mod work_of_ignition;
 
-pub use ignition_config::v3_6 as newest;
-use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5, v3_6};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
-use serde_ignored::Path as UnusedPath;
-use serde_json::Value;
-use serde_path_to_error::Track;
+use std::collections::BTreeSet;
 
-use self::section::DocumentSection;
+pub use ignition_config::v3_6 as newest;
+use ignition_config::{v3_0, v3_1, v3_2, v3_3, v3_4, v3_5};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use self::section::SectionError;
 use crate::core::values::foreign_text::harmless_line;
 use crate::core::values::refusal::RefusalList;
 
@@ -73,7 +72,10 @@ pub fn parse(value: &Value, field: &str) -> Result<ParsedIgnition, RefusalList> 
         "3.3.0" => upgraded::<v3_3::Config>(value, field),
         "3.4.0" => upgraded::<v3_4::Config>(value, field),
         "3.5.0" => upgraded::<v3_5::Config>(value, field),
-        "3.6.0" => upgraded::<v3_6::Config>(value, field),
+        "3.6.0" => {
+            let (config, unused) = typed::<newest::Config>(value, field)?;
+            Ok(ParsedIgnition { config, unused, legacy: false })
+        }
         other => Err(RefusalList::one(
             version_field,
             format!(
@@ -84,17 +86,17 @@ pub fn parse(value: &Value, field: &str) -> Result<ParsedIgnition, RefusalList> 
     }
 }
 
-/// Parse by the rules of the config's own version, then upgrade: every 3.x schema is a subset of its
-/// successor.
-fn upgraded<T: DeserializeOwned + Serialize>(
-    value: &Value,
-    field: &str,
-) -> Result<ParsedIgnition, RefusalList> {
-    let (own, unused) = typed::<T>(value, field)?;
-    let config = erased_serde::serialize(&own, serde_json::value::Serializer)
-        .and_then(serde_json::from_value)
-        .map_err(|error| RefusalList::one(field, without_values(&error.to_string())))?;
-    Ok(ParsedIgnition { config, unused, legacy: false })
+/// Parse by the rules of the config's own version, and then as the newest: every 3.x schema is a subset of its successor.
+fn upgraded<T: DeserializeOwned>(value: &Value, field: &str) -> Result<ParsedIgnition, RefusalList> {
+    let (_, unused) = section::read::<T>(value, field).map_err(refusal)?;
+    let newest = if unused.is_empty() {
+        section::read(value, field)
+    } else {
+        // A key of a newer version has no effect in an older one.
+        section::read(&section::without(value, field, &unused), field)
+    };
+    let (config, _) = newest.map_err(refusal)?;
+    Ok(ParsedIgnition { config, unused: shown(unused), legacy: false })
 }
 
 /// Deserialize `value`. An error names its field, and keys that were not read are returned by path.
@@ -102,53 +104,17 @@ pub(crate) fn typed<T: DeserializeOwned>(
     value: &Value,
     field: &str,
 ) -> Result<(T, Vec<String>), RefusalList> {
-    let mut unused = Vec::new();
-    let mut track = Track::new();
-    // Keys are of the document: no key may look like a message.
-    let mut note: Box<dyn FnMut(UnusedPath<'_>) + '_> = Box::new(|path| {
-        unused.push(harmless_line(&joined(field, &indexed(&path.to_string()))).into_owned());
-    });
-    let parsed = erased_serde::deserialize(&mut *tracking(value, &mut track, &mut note));
-    drop(note);
-    match parsed {
-        Ok(parsed) => Ok((parsed, unused)),
-        Err(error) => Err(RefusalList::one(
-            joined(field, &track.path().to_string()),
-            without_values(&error.to_string()),
-        )),
-    }
+    let (parsed, unused) = section::read(value, field).map_err(refusal)?;
+    Ok((parsed, shown(unused)))
 }
 
-/// Wrap `value` so that `track` has the path of an error, and `note` is called for each key that is not read.
-fn tracking<'a, 'b: 'a>(
-    value: &'a Value,
-    track: &'a mut Track,
-    note: &'a mut Box<dyn FnMut(UnusedPath<'_>) + 'b>,
-) -> Box<dyn erased_serde::Deserializer<'a> + 'a> {
-    let tracked = serde_path_to_error::Deserializer::new(DocumentSection(value), track);
-    let noted = serde_ignored::Deserializer::new(tracked, note);
-    Box::new(<dyn erased_serde::Deserializer<'_>>::erase(noted))
+fn refusal(SectionError { field, error }: SectionError) -> RefusalList {
+    RefusalList::one(field, without_values(&error.to_string()))
 }
 
-fn joined(field: &str, path: &str) -> String {
-    if path == "." { field.to_owned() } else { format!("{field}.{path}") }
-}
-
-/// Convert a path of the crate `serde_ignored`, `units.?.0.enable`, into `units[0].enable`.
-fn indexed(path: &str) -> String {
-    path.split('.').filter(|part| *part != "?").fold(String::new(), |mut path, part| {
-        let is_index = part.chars().all(|c| c.is_ascii_digit());
-        if is_index {
-            path.push('[');
-        } else if !path.is_empty() {
-            path.push('.');
-        }
-        path.push_str(part);
-        if is_index {
-            path.push(']');
-        }
-        path
-    })
+/// Return the paths for messages: keys are of the document, and no key may look like a message.
+fn shown(paths: BTreeSet<String>) -> Vec<String> {
+    paths.into_iter().map(|path| harmless_line(&path).into_owned()).collect()
 }
 
 /// Remove quoted values from an error of serde: a value may be a secret.
