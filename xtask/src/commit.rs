@@ -6,7 +6,7 @@ use crate::part_number::PartNumber;
 use crate::project_tree::ProjectTree;
 
 /// Number of shares of the long tests and of the scenarios on virtual machines, of which a full run takes one.
-pub const SHARES: u32 = 13;
+pub const SHARES: u32 = 18;
 
 /// The hash of the checked-out commit, and the state of the work tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
