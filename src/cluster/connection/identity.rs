@@ -103,6 +103,33 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn output_of_a_credential_plugin_is_in_no_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("kubeconfig");
+        let refused = |script: &str| {
+            let kubeconfig = format!(
+                "apiVersion: v1\nkind: Config\nclusters: [{{name: c, cluster: {{server: \"http://127.0.0.1:9\"}}}}]\n\
+                 contexts: [{{name: c, context: {{cluster: c, user: u}}}}]\ncurrent-context: c\nusers:\n\
+                 - name: u\n  user: {{exec: {{apiVersion: client.authentication.k8s.io/v1, command: sh, \
+                 interactiveMode: Never, args: ['-c', '{script}']}}}}\n"
+            );
+            std::fs::write(&path, kubeconfig).unwrap();
+            let refused = ClusterIdentity::of(&path, RequestCounts::default()).client();
+            refused.err().map(|error| chain(&error)).unwrap_or_default()
+        };
+        for (script, expected) in [
+            (
+                "echo very-secret; echo very-secret >&2; exit 3",
+                "the credential plugin failed with exit status: 3",
+            ),
+            ("echo very-secret", "the output of the credential plugin is no ExecCredential"),
+        ] {
+            let refused = refused(script);
+            assert!(refused.contains(expected) && !refused.contains("secret"), "{refused}");
+        }
+    }
+
     #[tokio::test]
     async fn request_to_a_busy_server_fails_at_once_with_its_time() {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

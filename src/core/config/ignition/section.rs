@@ -222,12 +222,12 @@ impl<'de> Deserializer<'de> for DocumentSection<'de, '_> {
 /// Describe the value without its contents, which may be secret.
 fn unexpected(value: &Value) -> Unexpected<'_> {
     match value {
-        Value::Null => Unexpected::Unit,
+        Value::Null => Unexpected::Other("null"),
         Value::Bool(value) => Unexpected::Bool(*value),
         Value::Number(_) => Unexpected::Other("number"),
         Value::String(_) => Unexpected::Other("string"),
-        Value::Array(_) => Unexpected::Seq,
-        Value::Object(_) => Unexpected::Map,
+        Value::Array(_) => Unexpected::Other("array"),
+        Value::Object(_) => Unexpected::Other("object"),
     }
 }
 
@@ -265,10 +265,10 @@ mod tests {
     #[test]
     fn objects_are_taken_for_objects_only() {
         for (value, expected) in [
-            (json!([]), "spec: invalid type: sequence"),
-            (json!(["a", {"id": 1}]), "spec: invalid type: sequence"),
-            (json!({"inner": [1]}), "spec.inner: invalid type: sequence"),
-            (json!({"items": [{"id": 1}, [1]]}), "spec.items[1]: invalid type: sequence"),
+            (json!([]), "spec: invalid type: array"),
+            (json!(["a", {"id": 1}]), "spec: invalid type: array"),
+            (json!({"inner": [1]}), "spec.inner: invalid type: array"),
+            (json!({"items": [{"id": 1}, [1]]}), "spec.items[1]: invalid type: array"),
             (json!({"inner": "secret"}), "spec.inner: invalid type: string"),
             (json!(null), "spec: invalid type: null"),
         ] {
