@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::node_state;
 use super::node_state::{is_degraded, node_state};
-use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle};
+use crate::core::daemon::lifecycle::{AfterDrain, DaemonPhase, Lifecycle, ProblemClass};
 use crate::core::pinned_images::pin_state::PinState;
 use crate::core::values::foreign_text::harmless_line;
 
@@ -196,6 +196,10 @@ impl History<'_> {
         match &lifecycle.phase {
             DaemonPhase::Preparing { target } => {
                 self.set_updated(FALSE, &format!("updating the node to {}", target.config));
+            }
+            // A config that cannot be applied to this node; of other failures nothing is known about the target.
+            DaemonPhase::BackingOff { problem } if problem.class == ProblemClass::Configuration => {
+                self.set(PREPARED, UNKNOWN, PREPARED, &problem.reason);
             }
             DaemonPhase::AwaitingGrant { target, .. } => {
                 self.prepared(target.config.as_str());

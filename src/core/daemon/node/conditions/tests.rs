@@ -63,6 +63,16 @@ fn live_update_sets_no_reboot_condition() {
 }
 
 #[test]
+fn config_that_is_refused_is_not_known_to_be_prepared() {
+    let failed = |class| DaemonPhase::BackingOff { problem: DaemonProblem { class, reason: "x".into() } };
+    let preparing = || DaemonPhase::Preparing { target: desired("c") };
+    let after = |class| through([DaemonPhase::Done, preparing(), failed(class)]);
+    let degraded = "NodeDegraded=True (NodeDegraded)";
+    assert_eq!(after(ProblemClass::Configuration), ["UpdatePrepared=Unknown (UpdatePrepared)", degraded]);
+    assert_eq!(after(ProblemClass::Host), [degraded]);
+}
+
+#[test]
 fn drifted_node_is_not_updated_until_it_is_done() {
     let drifted = || DaemonPhase::Drifted { reason: "/etc/a".into() };
     assert_eq!(through([DaemonPhase::Done, drifted()]), ["NodeDegraded=True (NodeDegraded)"]);
