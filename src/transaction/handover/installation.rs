@@ -72,6 +72,7 @@ pub(super) fn install_steps(
 fn units_removal(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
     let mut steps = Vec::new();
     let files: Vec<ManagedPath> = unit_files().map(|(path, _)| path).collect();
+    // Reverse order of the installation: drop-ins first.
     for path in files.into_iter().rev().chain(unit_links().into_keys()) {
         if root.path_state(&path)?.exists() {
             steps.extend(adopted_copy::file_removal(path));

@@ -136,6 +136,10 @@ fn import(
     target: UpdateTarget<'_>,
     progress: &mut dyn FnMut(UpdateProgress),
 ) -> Result<Option<ImportedCommit>, TransactionError> {
+    // Before the extensions, which need the space.
+    if os.layers_packages() && !draft.is_same_os() && rpm_ostree_request::is_open(host)? {
+        interrupted_request::remove_unchecked_images(os)?;
+    }
     let _extensions = match draft.extensions_image(target, &*os) {
         Some(image) => {
             progress(UpdateProgress::Unpacking);
@@ -146,9 +150,6 @@ fn import(
         None => None,
     };
     if os.layers_packages() && !draft.is_same_os() {
-        if rpm_ostree_request::is_open(host)? {
-            interrupted_request::remove_unchecked_images(os)?;
-        }
         rpm_ostree_request::write_request(host, &draft.import_request())?;
     }
     let imported = draft.import(os, progress)?;

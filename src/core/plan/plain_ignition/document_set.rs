@@ -97,7 +97,7 @@ impl DocumentSet {
         let placed = |error: UnresolvedConfig| error.map_refused(|refusals| refusals.placed_in(bytes));
         let configs = checked.map_err(placed)?;
         self.values += configs.iter().map(|config| values(&config.document)).sum::<usize>();
-        if self.values > limits::JSON_VALUES {
+        if !self.is_alone && self.values > limits::JSON_VALUES {
             let reason = format!(
                 "with the documents before it, the config has more than {} values; leave documents out",
                 limits::JSON_VALUES
