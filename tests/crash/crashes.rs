@@ -66,6 +66,20 @@ pub(crate) fn explore(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
     (explorer.tally(), explorer.complaints())
 }
 
+/// Explore copies of every disk that a kill can leave, such as a backup of a running host.
+fn explore_copies(case: &Case) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let explorer = Explorer::new(case, Bend::Straight);
+    explorer.run();
+    explorer.copy_all();
+    explorer.recover_all();
+    (explorer.tally(), explorer.complaints())
+}
+
+#[test]
+fn copies_after_kills_at_each_kind_of_change() {
+    for_each(kinds::scenarios(VAR), explore_copies);
+}
+
 #[test]
 fn kills_at_each_kind_of_change_with_var_on_its_own_file_system() {
     for_each(kinds::scenarios(VAR), explore);

@@ -154,6 +154,13 @@ impl<'a> Explorer<'a> {
         self.tally.set(tally);
     }
 
+    /// Replace each recorded disk by a copy of its tree.
+    pub(crate) fn copy_all(&self) {
+        for (image, promise) in self.pending.take() {
+            self.reach(&image.copied(), promise, false);
+        }
+    }
+
     /// A recorded disk from which recovery has not run yet.
     pub(crate) fn next(&self) -> Option<(Image, Promise)> {
         self.pending.borrow_mut().pop()

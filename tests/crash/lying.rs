@@ -141,6 +141,7 @@ fn stale(case: &Case) -> JournalIntent {
         current: Some("the one before".into()),
         target: case.current.clone(),
         staging: ["/etc/.flameholder.d", "/var/.flameholder.d"].map(ManagedPath::constant).to_vec(),
+        staging_inodes: Vec::new(),
         moves: Vec::new(),
         discards: kept.collect(),
         actions: Vec::new(),

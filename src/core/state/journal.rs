@@ -17,7 +17,7 @@ use crate::core::state::own_document::{UpgradeStep, next_schema};
 use crate::core::state::service_action::ServiceAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::FileAttributes;
+use crate::core::values::tree::{ContentDigest, FileAttributes};
 
 /// Path of the open transaction's journal.
 pub const JOURNAL: &str = "/var/lib/flameholder/journal";
@@ -46,6 +46,10 @@ pub struct JournalIntent {
     pub target: Option<GenerationId>,
     /// Staging directories that hold new files and pre-images, one per mount.
     pub staging: Vec<ManagedPath>,
+    /// Inodes of the staging directories, by which recovery tells a copy of the tree; empty in a journal of an older
+    /// release.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staging_inodes: Vec<u64>,
     /// Visible changes, in order.
     pub moves: Vec<JournalMove>,
     /// Pre-images that were put back in place; removed once the transaction is committed.
@@ -76,6 +80,9 @@ pub enum JournalMove {
         slot: ManagedPath,
         /// Inode of the new file, by which recovery tells it from the pre-image.
         inode: u64,
+        /// Content of the new file, by which recovery tells it in a copy of the tree.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        content: Option<StagedContent>,
     },
     /// Move a staged file or link to a path that is free.
     Create {
@@ -103,6 +110,14 @@ pub enum JournalMove {
     },
     /// Change mode or owner of a directory.
     SetAttributes { path: ManagedPath, before: FileAttributes, after: FileAttributes },
+}
+
+/// Content and attributes of a staged file or link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StagedContent {
+    /// Digest of a file's content, or of a link's target.
+    pub digest: ContentDigest,
+    pub attributes: FileAttributes,
 }
 
 impl JournalMove {

@@ -67,6 +67,7 @@ mod tests {
             current: Some("current".into()),
             target: Some("target".into()),
             staging: Vec::new(),
+            staging_inodes: Vec::new(),
             moves: Vec::new(),
             discards: Vec::new(),
             actions: vec![ServiceAction::DaemonReload; 2],

@@ -101,6 +101,11 @@ fn at_root() -> ManagedPath {
     ManagedPath::constant(&format!("/{STAGING_NAME}"))
 }
 
+/// Return the inode of a staging directory; `None` if it does not exist.
+pub fn inode(disk: &dyn HostDisk, directory: &ManagedPath) -> Result<Option<u64>, HostError> {
+    Ok(disk.status(directory)?.map(|status| status.inode))
+}
+
 /// List all existing staging directories, including those of interrupted changes.
 pub fn leftovers(disk: &dyn HostDisk) -> Result<Vec<ManagedPath>, HostError> {
     let tops = TOPS.iter().map(|top| ManagedPath::constant(top)).chain(disk.mount_points()?);

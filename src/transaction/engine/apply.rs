@@ -137,13 +137,17 @@ fn stage(
     sync: &mut SyncQueue<'_>,
 ) -> Result<JournalIntent, StepError> {
     let prepared = prepare(disk, staging, change.steps, change.labels, sync).map_err(Box::new)?;
+    let directories = staging.directories();
+    let staging_inodes =
+        directories.iter().filter_map(|directory| staging::inode(disk, directory).transpose());
     let intent = JournalIntent {
         version: VERSION,
         boot_id: change.boot_id.to_owned(),
         scope: change.scope,
         current: change.current.cloned(),
         target: change.target.cloned(),
-        staging: staging.directories(),
+        staging_inodes: staging_inodes.collect::<Result<_, _>>()?,
+        staging: directories,
         moves: prepared.moves,
         discards: prepared.discards,
         actions: change.actions.to_vec(),

@@ -3,11 +3,14 @@
 
 use rustix::io::Errno;
 
-use crate::core::state::journal::JournalMove;
+use crate::core::state::journal::{JournalMove, StagedContent};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::FileKind;
+use crate::core::values::tree::{ContentDigest, FileKind};
 use crate::host::fs::account_lock::is_account_file;
 use crate::host::{FileOperation, FileStatus, HostDisk, HostError};
+
+/// Maximum size of a file whose content tells it from its pre-image.
+const COMPARED_BYTES: usize = 16 << 20;
 
 /// Perform an act of this process's own change.
 pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
@@ -34,18 +37,17 @@ pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), Host
     }
 }
 
-/// Undo an act; does nothing if it was not performed.
-pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
+/// Undo an act; does nothing if it was not performed. `is_copy` is true if the tree was copied since the act was
+/// staged: its files have other inodes.
+pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove, is_copy: bool) -> Result<(), HostError> {
     match act {
-        JournalMove::Replace { path, slot, inode } => match disk.status(slot)? {
-            // Another program changed users or passwords since: its entries would be lost.
-            Some(status) if status.inode != *inode && is_replaced(disk, path, *inode)? => {
-                log::warn!("{path} was changed by another program and stays as it is");
-                Ok(())
-            }
-            Some(status) if status.inode != *inode => put_back(disk, slot, path),
-            _ => Ok(()),
-        },
+        JournalMove::Replace { path, slot, inode, content } => {
+            let staged = match content {
+                Some(content) if is_copy => StagedFile::Content(*content),
+                _ => StagedFile::Inode(*inode),
+            };
+            undo_replace(disk, path, slot, staged)
+        }
         JournalMove::Create { path, slot } => match (disk.status(slot)?, disk.status(path)?) {
             (None, Some(status)) if status.kind != FileKind::Directory => {
                 disk.rename(path, slot)?;
@@ -83,10 +85,63 @@ pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostErr
     }
 }
 
-/// Return true if another program wrote the account file at `path` after this one put `inode` there.
-fn is_replaced(disk: &dyn HostDisk, path: &ManagedPath, inode: u64) -> Result<bool, HostError> {
-    Ok(is_account_file(path)
-        && disk.status(path)?.is_some_and(|found| found.kind == FileKind::File && found.inode != inode))
+/// Means to tell a staged file from its pre-image.
+#[derive(Clone, Copy)]
+enum StagedFile {
+    Inode(u64),
+    /// Content and attributes, in a copy of the tree.
+    Content(StagedContent),
+}
+
+impl StagedFile {
+    /// Return true if the file at `path`, which has `status`, is the staged one.
+    fn is_at(self, disk: &dyn HostDisk, path: &ManagedPath, status: FileStatus) -> Result<bool, HostError> {
+        match self {
+            Self::Inode(inode) => Ok(status.inode == inode),
+            Self::Content(StagedContent { digest, attributes }) => {
+                Ok(status.attributes == attributes && content_digest(disk, path)? == Some(digest))
+            }
+        }
+    }
+}
+
+fn undo_replace(
+    disk: &dyn HostDisk,
+    path: &ManagedPath,
+    slot: &ManagedPath,
+    staged: StagedFile,
+) -> Result<(), HostError> {
+    let Some(status) = disk.status(slot)? else { return Ok(()) };
+    if staged.is_at(disk, slot, status)? {
+        return Ok(());
+    }
+    match disk.status(path)? {
+        // Another program changed users or passwords since: its entries would be lost.
+        Some(found)
+            if is_account_file(path)
+                && found.kind == FileKind::File
+                && !staged.is_at(disk, path, found)? =>
+        {
+            log::warn!("{path} was changed by another program and stays as it is");
+            Ok(())
+        }
+        _ => put_back(disk, slot, path),
+    }
+}
+
+/// Compute the digest of a file's content or of a link's target; `None` of anything else, and of a file that is too
+/// large to be compared.
+pub(crate) fn content_digest(
+    disk: &dyn HostDisk,
+    path: &ManagedPath,
+) -> Result<Option<ContentDigest>, HostError> {
+    if let Some(target) = disk.link_target(path)? {
+        return Ok(Some(ContentDigest::of(target.as_bytes())));
+    }
+    match disk.read(path, COMPARED_BYTES) {
+        Err(HostError::TooLarge { .. }) => Ok(None),
+        read => Ok(read?.map(|contents| ContentDigest::of(&contents))),
+    }
 }
 
 /// Move the content of a slot back to its path. A file that another program created there is replaced, a

@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use rustix::io::Errno;
 
 use super::labels::SelinuxLabels;
+use super::moves;
 use crate::core::config::accounts;
 use crate::core::config::host_config::CORE_USER;
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::journal::JournalMove;
+use crate::core::state::journal::{JournalMove, StagedContent};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{FileAttributes, FileKind};
+use crate::core::values::tree::{ContentDigest, FileAttributes, FileKind};
 use crate::host::facts::accounts::ACCOUNT_FILE_BYTES;
 use crate::host::fs::staging::StagingArea;
-use crate::host::{FileOperation, HostDisk, HostError, SyncQueue};
+use crate::host::{FileOperation, FileStatus, HostDisk, HostError, SyncQueue};
 
 /// Maximum size of a pre-image that has to be copied, because it lies on another mount and cannot be
 /// hard-linked.
@@ -81,25 +82,25 @@ impl Preparing<'_, '_> {
             PlanStep::Preserve { path, original } => {
                 let slot = self.staging.slot(original)?;
                 self.link_or_copy(path, &slot)?;
-                self.put(original, slot)
+                self.put(original, slot, None)
             }
             PlanStep::Write { path, contents, attributes } => self.write(path, contents, *attributes),
             PlanStep::SetPassword { path, hash, today } => self.set_password(path, hash, *today),
             PlanStep::Symlink { path, target, owner } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.create_symlink(&slot, target, *owner, self.label(path))?;
-                self.put(path, slot)
+                self.put(path, slot, Some(ContentDigest::of(target.as_bytes())))
             }
             PlanStep::HardLink { path, target } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.hard_link(self.written.get(target).unwrap_or(target), &slot)?;
-                self.put(path, slot)
+                self.put(path, slot, None)
             }
             PlanStep::Restore { path, original } => {
                 let slot = self.staging.slot(path)?;
                 self.link_or_copy(original, &slot)?;
                 self.result.discards.push(original.clone());
-                self.put(path, slot)
+                self.put(path, slot, None)
             }
             PlanStep::Remove { path } => self.remove(path),
             PlanStep::RemoveDirectory { path } => {
@@ -128,7 +129,13 @@ impl Preparing<'_, '_> {
         Ok(self.disk.status(path)?.map(|status| status.kind))
     }
 
-    fn put(&mut self, path: &ManagedPath, slot: ManagedPath) -> Result<(), HostError> {
+    /// Add the act that moves `slot` to `path`. A content whose digest the caller does not know is read.
+    fn put(
+        &mut self,
+        path: &ManagedPath,
+        slot: ManagedPath,
+        digest: Option<ContentDigest>,
+    ) -> Result<(), HostError> {
         let path = path.clone();
         let act = match self.kind_at(&path)? {
             None => JournalMove::Create { path, slot },
@@ -138,8 +145,13 @@ impl Preparing<'_, '_> {
             Some(_) => {
                 let staged = self.disk.status(&slot)?;
                 let gone = || HostError::new(FileOperation::Read, slot.as_str(), Errno::NOENT);
-                let inode = staged.ok_or_else(gone)?.inode;
-                JournalMove::Replace { path, slot, inode }
+                let FileStatus { inode, attributes, .. } = staged.ok_or_else(gone)?;
+                let digest = match digest {
+                    None => moves::content_digest(self.disk, &slot)?,
+                    known => known,
+                };
+                let content = digest.map(|digest| StagedContent { digest, attributes });
+                JournalMove::Replace { path, slot, inode, content }
             }
         };
         self.moves(act, Some(FileKind::File));
@@ -156,7 +168,7 @@ impl Preparing<'_, '_> {
         self.disk.create_file(&slot, contents, attributes, self.label(path))?;
         (self.sync)(Some(slot.clone()));
         self.written.insert(path.clone(), slot.clone());
-        self.put(path, slot)
+        self.put(path, slot, Some(ContentDigest::of(contents)))
     }
 
     /// Write the shadow file as it is now, with another password of the user `core`.

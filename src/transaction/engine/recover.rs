@@ -121,15 +121,10 @@ pub(crate) fn undo(
     intent: &JournalIntent,
     actions: usize,
 ) -> Result<(), RecoveryError> {
-    for directory in &intent.staging {
-        // Without the slots, undoing cannot tell which acts were performed.
-        if disk.status(directory)?.is_none() {
-            return Err(RecoveryError::StagingMissing(directory.clone()));
-        }
-    }
+    let is_copy = is_copy(disk, intent)?;
     let accounts = lock_accounts(disk, intent.moves.iter().map(JournalMove::path))?;
     for act in intent.moves.iter().rev() {
-        moves::undo(disk, act)?;
+        moves::undo(disk, act, is_copy)?;
     }
     disk.sync(&changed_directories(&intent.moves))?;
     drop(accounts);
@@ -142,6 +137,18 @@ pub(crate) fn undo(
     journal::close_durably(disk)?;
     remove_staging(disk, &intent.staging, &[])?;
     failed.map_or(Ok(()), |error| Err(RecoveryError::Services(Box::new(error))))
+}
+
+/// Return true if the tree was copied since the change was staged. Fails without a staging directory: its slots tell
+/// which acts were performed.
+fn is_copy(disk: &dyn HostDisk, intent: &JournalIntent) -> Result<bool, RecoveryError> {
+    let mut found = Vec::new();
+    for directory in &intent.staging {
+        let inode = staging::inode(disk, directory)?;
+        found.push(inode.ok_or_else(|| RecoveryError::StagingMissing(directory.clone()))?);
+    }
+    // Older releases note no inodes.
+    Ok(!intent.staging_inodes.is_empty() && found != intent.staging_inodes)
 }
 
 /// Take the lock of the account files if the paths include one.

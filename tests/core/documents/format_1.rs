@@ -277,8 +277,9 @@ fn intent() -> JournalIntent {
         current: Some(previous_generation()),
         target: Some(generation()),
         staging: vec![path("/etc/.flameholder.d"), path("/var/.flameholder.d")],
+        staging_inodes: Vec::new(),
         moves: vec![
-            JournalMove::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },
+            JournalMove::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX, content: None },
             JournalMove::Create { path: path("/etc/b"), slot: slot("1") },
             JournalMove::Remove { path: path("/etc/c"), slot: slot("2") },
             JournalMove::MakeDirectory { path: path("/etc/d"), slot: slot("3") },

@@ -273,6 +273,25 @@ impl Image {
         self.set(number, Some(Inode { names: 0, ..inode }));
     }
 
+    /// Copy with other inode numbers, as a copy of the whole tree has them. Only the root keeps its number.
+    pub(crate) fn copied(&self) -> Self {
+        let used: Vec<Number> = (1..self.inodes.len()).filter(|number| self.get(*number).is_some()).collect();
+        let following = used.iter().cycle().skip(1);
+        let renumbered: BTreeMap<Number, Number> =
+            used.iter().copied().zip(following.copied()).chain([(TOP, TOP)]).collect();
+        let mut copy = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: self.mounts.clone() };
+        for (number, new) in &renumbered {
+            let mut inode = self.inode(*number).clone();
+            if let Body::Directory(names) = &mut inode.body {
+                for number in names.values_mut() {
+                    *number = renumbered[number];
+                }
+            }
+            copy.set(*new, Some(inode));
+        }
+        copy
+    }
+
     /// Free inodes without a name, as the file system check after a crash does, and spare no number.
     pub(crate) fn reap(&mut self) {
         let (mut is_reached, mut pending) = (vec![false; self.inodes.len()], vec![TOP]);

@@ -17,8 +17,17 @@ fn intent() -> JournalIntent {
         current: None,
         target: Some("t".into()),
         staging: vec![path("/etc/.flameholder.d")],
+        staging_inodes: vec![u64::MAX],
         moves: vec![
-            JournalMove::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX },
+            JournalMove::Replace {
+                path: path("/etc/a"),
+                slot: slot("0"),
+                inode: u64::MAX,
+                content: Some(StagedContent {
+                    digest: ContentDigest::of(b"a"),
+                    attributes: attributes(0o600),
+                }),
+            },
             JournalMove::Create { path: path("/etc/b"), slot: slot("1") },
             JournalMove::Remove { path: path("/etc/c"), slot: slot("2") },
             JournalMove::MakeDirectory { path: path("/etc/d"), slot: slot("3") },
