@@ -46,31 +46,32 @@ impl DrainClient {
         Ok(objects(self.identity.client()?, "", "Node"))
     }
 
-    /// Cordon the Node, unless it is cordoned already.
-    pub async fn cordon(&self) -> Result<(), ClusterError> {
+    /// Cordon the Node, unless it is cordoned already. Return true if it was not.
+    pub async fn cordon(&self) -> Result<bool, ClusterError> {
         let is_cordoned =
             |node: &DynamicObject| node.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
         self.change(is_cordoned, &json!("true"), &json!(true)).await
     }
 
-    /// Uncordon the Node, if the daemon has cordoned it.
-    pub async fn uncordon(&self) -> Result<(), ClusterError> {
+    /// Uncordon the Node, if the daemon has cordoned it. Return true if it had.
+    pub async fn uncordon(&self) -> Result<bool, ClusterError> {
         let is_ours = |node: &DynamicObject| node.annotations().contains_key(CORDONED);
         self.change(|node| !is_ours(node), &Value::Null, &Value::Null).await
     }
 
-    /// Change the Node unless it is as it should be. If another client changes it meanwhile, it is looked at again.
+    /// Change the Node unless it is as it should be. If another client changes it meanwhile, it is looked at again. Return true
+    /// if it was changed.
     async fn change(
         &self,
         is_right: impl Fn(&DynamicObject) -> bool,
         annotation: &Value,
         unschedulable: &Value,
-    ) -> Result<(), ClusterError> {
+    ) -> Result<bool, ClusterError> {
         let mut conflicts = 0;
         loop {
             let node = with_timeout(self.nodes()?.get(&self.node)).await?;
             if is_right(&node) {
-                return Ok(());
+                return Ok(false);
             }
             let version = node.resource_version().unwrap_or_default();
             let patch = Patch::Merge(json!({
@@ -79,7 +80,7 @@ impl DrainClient {
             }));
             match with_timeout(self.nodes()?.patch(&self.node, &PatchParams::default(), &patch)).await {
                 Err(ClusterError::Conflict(_)) if conflicts < CONFLICTS => conflicts += 1,
-                changed => return changed.map(drop),
+                changed => return changed.map(|_| true),
             }
         }
     }

@@ -21,7 +21,7 @@ pub use connection::{BusyServer, ClusterIdentity, RequestCounts};
 pub use controller_config::ControllerTrust;
 pub use drain::{DrainClient, EvictionAnswer};
 pub use error::ClusterError;
-pub use fleet::{FleetChange, FleetClient, ReadNode, WatchedFleet};
+pub use fleet::{FleetChange, FleetClient, FleetResource, ReadNode, UnreadResource, WatchedFleet};
 use kube::Client;
 use kube::api::{Api, ApiResource, DynamicObject, GroupVersionKind};
 pub use leases::LeaseClient;

@@ -123,7 +123,11 @@ impl PoolSource {
             }
             (PoolChoice::ByLabels, None) => return,
         };
-        let known = self.desired.as_ref().or(lifecycle.current.as_ref());
+        let known = KnownConfigs {
+            desired: self.desired.as_ref(),
+            blocked: lifecycle.blocked.as_ref().map(|blocked| &blocked.desired),
+            current: lifecycle.current.as_ref(),
+        };
         match desired_of(&self.choice, pools, &labels, known) {
             Ok(desired) => {
                 self.send(SourceEvent::SourceError(None));
@@ -145,13 +149,32 @@ impl PoolSource {
     }
 }
 
-/// Return the desired config of a node with these labels: that of its pool. While the pool is paused, the `known` one stays: that
-/// of before, or the current one. The error is the reason why there is none, with the way out.
+/// Configs of which one stays while the pool is paused.
+#[derive(Clone, Copy, Default)]
+struct KnownConfigs<'a> {
+    /// Desired since the daemon was started.
+    desired: Option<&'a ConfigRef>,
+    /// Blocked after a rollback.
+    blocked: Option<&'a ConfigRef>,
+    current: Option<&'a ConfigRef>,
+}
+
+impl<'a> KnownConfigs<'a> {
+    /// Return the config that stays while the pool, which names `named`, is paused. A blocked one that is still named remains
+    /// blocked: the current one in its place would release the block and the slot of the reboot lock.
+    fn while_paused(self, named: Option<&str>) -> Option<&'a ConfigRef> {
+        let blocked = self.blocked.filter(|blocked| named == Some(blocked.config.as_str()));
+        self.desired.or(blocked).or(self.current)
+    }
+}
+
+/// Return the desired config of a node with these labels: that of its pool, or one of the `known` while the pool is paused. The
+/// error is the reason why there is none, with the way out.
 fn desired_of(
     choice: &PoolChoice,
     pools: &[NodePool],
     labels: &BTreeMap<String, String>,
-    known: Option<&ConfigRef>,
+    known: KnownConfigs<'_>,
 ) -> Result<ConfigRef, String> {
     let pool = match choice {
         PoolChoice::Named(name) => pools.iter().find(|pool| pool.name() == name.as_str()).ok_or_else(|| {
@@ -164,7 +187,7 @@ fn desired_of(
     let name = pool.name();
     let config = |config: &str| ConfigRef { config: config.into(), image: None, digest: None };
     if pool.is_paused() {
-        let known = known.map(|known| config(known.config.as_str()));
+        let known = known.while_paused(pool.desired()).map(|known| config(known.config.as_str()));
         return known.ok_or_else(|| {
             format!(
                 "the MachineConfigPool {name} is paused, and this host has no config yet: resume the pool"
@@ -210,7 +233,8 @@ mod tests {
             pool("edge", &json!({"configuration": config, "paused": true, "nodeSelector": role("edge")})),
             pool("empty", &json!({})),
         ];
-        let known = ConfigRef { config: "rendered-a".into(), image: None, digest: Some("sha256:0".into()) };
+        let current = ConfigRef { config: "rendered-a".into(), image: None, digest: Some("sha256:0".into()) };
+        let known = KnownConfigs { current: Some(&current), ..KnownConfigs::default() };
         let labels = |roles: &[&str]| {
             roles.iter().map(|role| (format!("node-role.kubernetes.io/{role}"), String::new())).collect()
         };
@@ -218,17 +242,23 @@ mod tests {
             let desired = desired_of(&choice.parse().unwrap(), &pools, &labels(roles), known);
             desired.map(|desired| desired.config.to_string())
         };
-        assert_eq!(chosen("worker", &[], Some(&known)), Ok("rendered-b".into()));
-        assert_eq!(chosen("edge", &[], Some(&known)), Ok("rendered-a".into()));
-        assert_eq!(chosen("BY-LABELS", &["worker"], Some(&known)), Ok("rendered-b".into()));
-        assert_eq!(chosen("BY-LABELS", &["worker", "edge"], Some(&known)), Ok("rendered-a".into()));
+        assert_eq!(chosen("worker", &[], known), Ok("rendered-b".into()));
+        assert_eq!(chosen("edge", &[], known), Ok("rendered-a".into()));
+        assert_eq!(chosen("BY-LABELS", &["worker"], known), Ok("rendered-b".into()));
+        assert_eq!(chosen("BY-LABELS", &["worker", "edge"], known), Ok("rendered-a".into()));
+        // A daemon that was started anew after a rollback.
+        let named = ConfigRef { config: "rendered-b".into(), ..current.clone() };
+        let blocked = |blocked| KnownConfigs { blocked: Some(blocked), ..known };
+        assert_eq!(chosen("edge", &[], blocked(&named)), Ok("rendered-b".into()));
+        let former = ConfigRef { config: "rendered-0".into(), ..current.clone() };
+        assert_eq!(chosen("edge", &[], blocked(&former)), Ok("rendered-a".into()));
         for (choice, roles, reason) in [
             ("edge", &[][..], "is paused, and this host has no config yet"),
             ("empty", &[], "names no config: set `spec.configuration.name`"),
             ("gone", &[], "the cluster has no MachineConfigPool gone"),
             ("BY-LABELS", &["other"], "no pool selects the node's labels"),
         ] {
-            let refused = chosen(choice, roles, None).unwrap_err();
+            let refused = chosen(choice, roles, KnownConfigs::default()).unwrap_err();
             assert!(refused.contains(reason), "{refused}");
         }
     }

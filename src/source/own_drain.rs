@@ -28,6 +28,8 @@ pub struct OwnDrain {
     pub client: DrainClient,
     /// Rules of the drain; `None` if the node is not drained, and the phases end at once.
     pub rules: Option<DrainSettings>,
+    /// True if the host is a Node, which an earlier daemon may have cordoned under other settings.
+    pub is_node: bool,
     /// Reports to the daemon.
     pub events: UnboundedSender<SourceEvent>,
     /// The source, which gets all commands.
@@ -49,16 +51,18 @@ impl OwnDrain {
     pub async fn run(self, mut commands: UnboundedReceiver<SourceCommand>) {
         let mut work = NodeWork::Idle;
         // The daemon may have been started anew after it had cordoned the Node.
-        let mut may_be_cordoned = true;
+        let mut may_be_cordoned = self.rules.is_some() || self.is_node;
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
                     None => return,
                     Some(SourceCommand::Publish(view)) => {
                         drop(self.events.send(SourceEvent::Published(view.number)));
-                        match &self.rules {
-                            Some(rules) => self.follow(rules, &view.lifecycle.phase, &mut work, &mut may_be_cordoned),
-                            None => acknowledge(&view, |event| drop(self.events.send(event))),
+                        if let Some(rules) = &self.rules {
+                            self.follow(rules, &view.lifecycle.phase, &mut work, &mut may_be_cordoned);
+                        } else {
+                            acknowledge(&view, |event| drop(self.events.send(event)));
+                            self.release(&view.lifecycle.phase, &mut work, may_be_cordoned);
                         }
                         // A host that is no node has none.
                         drop(self.reporter.send(view.lifecycle.clone()));
@@ -117,6 +121,15 @@ impl OwnDrain {
             (NodeDemand::Schedulable | NodeDemand::Unchanged, work) => *work = NodeWork::Idle,
         }
     }
+
+    /// Uncordon the Node where the settings do not let the daemon drain it any more.
+    fn release(&self, phase: &DaemonPhase, work: &mut NodeWork, may_be_cordoned: bool) {
+        let is_idle = matches!(work, NodeWork::Idle);
+        let is_released = matches!(NodeDemand::of(phase), NodeDemand::Schedulable | NodeDemand::Uncordoned);
+        if may_be_cordoned && is_idle && is_released {
+            *work = NodeWork::Uncordoning(None, Box::pin(uncordon(self.client.clone())));
+        }
+    }
 }
 
 /// Wait for the end of the work, and return its event.
@@ -134,7 +147,16 @@ async fn finished(work: &mut NodeWork) -> Option<SourceEvent> {
 /// Uncordon the Node, however long the API server cannot be reached.
 async fn uncordon(client: DrainClient) {
     let (mut said, mut retry) = (String::new(), RetryTimer::default());
-    while let Err(error) = client.uncordon().await {
+    loop {
+        let error = match client.uncordon().await {
+            Ok(is_changed) => {
+                if is_changed {
+                    log::info!("the node {} is uncordoned", client.node);
+                }
+                return;
+            }
+            Err(error) => error,
+        };
         let reason = chain(&error);
         if reason != said {
             log::warn!("the node {} cannot be uncordoned yet: {reason}", client.node);
@@ -200,9 +222,16 @@ impl NodeDrain {
                 PodTreatment::Leave => {}
                 PodTreatment::AwaitEnd => waits.push(ends(&pod)),
                 PodTreatment::AwaitOperator(reason) => waits.insert(0, format!("{pod}, which {reason}")),
-                PodTreatment::Evict => match self.client.evict(&pod).await? {
-                    EvictionAnswer::Accepted => waits.push(ends(&pod)),
-                    EvictionAnswer::Refused(reason) => waits.insert(0, format!("{pod}: {reason}")),
+                PodTreatment::Evict => match self.client.evict(&pod).await {
+                    Ok(EvictionAnswer::Accepted) => waits.push(ends(&pod)),
+                    Ok(EvictionAnswer::Refused(reason)) => waits.insert(0, format!("{pod}: {reason}")),
+                    Err(error)
+                        if error.is_about_the_connection() && !matches!(error, ClusterError::Denied(_)) =>
+                    {
+                        return Err(error);
+                    }
+                    // An error of this pod, such as two budgets or an admission webhook: the others are evicted.
+                    Err(error) => waits.insert(0, format!("{pod}: {}", chain(&error))),
                 },
             }
         }

@@ -1,5 +1,7 @@
 //! `flameholder fleet` against a real API server, with the daemon of one node and the Nodes of others.
 
+use std::process::{Command, Stdio};
+
 use osimage::Os;
 use serde_json::{Value, json};
 use testbed::agent::Agent;
@@ -7,6 +9,7 @@ use testbed::booted::config::{full_config, unhealthy_config};
 use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, Fault, NODE};
 use testbed::model::run::Outcome;
+use testbed::output_lines::OutputLines;
 
 use crate::directory::{SOURCE, apply_live_config, live_config, set_desired_config};
 
@@ -187,9 +190,36 @@ fn what_cannot_be_read_is_named_and_the_rest_shown() {
     );
     assert!(rest.stdout.contains(NODE), "{rest:?}");
     cluster.proxy.fail(Fault::Status(403));
-    let failed = fleet(&host, &[]);
-    assert_eq!(failed.code, Some(1));
-    assert!(failed.stderr.contains("error: the API server denies access"), "{failed:?}");
+    for arguments in [&[][..], &["--watch"]] {
+        let failed = fleet(&host, arguments);
+        assert_eq!(failed.code, Some(1));
+        assert!(failed.stderr.contains("error: the API server denies access"), "{failed:?}");
+    }
     let lost = host.run(["flameholder", "fleet", "--kubeconfig", "/run/media/none"]);
     assert!(lost.stderr.contains("the kubeconfig /run/media/none cannot be used"), "{lost:?}");
+}
+
+#[test]
+fn watched_fleet_names_what_cannot_be_read_any_more_and_asks_again_after_a_pause() {
+    let host = Host::install(Os::new(1));
+    let cluster = Cluster::start(&[]);
+    cluster.introduce(&host);
+    let command = ["flameholder", "fleet", "--watch", "--kubeconfig", "/run/media/kubeconfig"];
+    let mut fleet = Command::new("unshare")
+        .args(["--mount", "--pid", "--fork", "--kill-child"])
+        .args(host.unshare_arguments(command))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut rows = OutputLines::of(fleet.stdout.take().unwrap());
+    let mut warnings = OutputLines::of(fleet.stderr.take().unwrap());
+    rows.wait_for("of the node", |line| line.starts_with(NODE));
+    cluster.proxy.fail(Fault::Status(500));
+    warnings.wait_for("of the Nodes", |line| line.contains("the Nodes cannot be read: "));
+    let log = cluster.proxy.log();
+    let lists = log.requests.iter().filter(|request| request.target.starts_with("/api/v1/nodes?limit="));
+    assert!(lists.count() <= 3, "{:?}", log.lines());
+    fleet.kill().unwrap();
+    fleet.wait().unwrap();
 }

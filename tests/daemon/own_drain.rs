@@ -82,6 +82,39 @@ fn node_is_drained_but_for_pods_that_stay_and_uncordoned_after_the_confirmation(
 }
 
 #[test]
+fn eviction_that_fails_is_named_and_keeps_no_other_pod() {
+    let (host, cluster) = host_with_node("");
+    cluster.create_pod("alpha", &owned("ReplicaSet"), &json!([]), "Running");
+    // Two budgets of one pod, or an admission webhook that denies its eviction.
+    for (code, other) in [(500, "beta"), (403, "gamma")] {
+        cluster.create_pod(other, &owned("ReplicaSet"), &json!([]), "Running");
+        cluster.proxy.fail(Fault::Eviction("alpha", code));
+        let mut agent = Agent::start(&host, &SOURCE);
+        let waits = agent.wait_for_line("Draining rendered-one: ");
+        assert!(waits.contains("the pods shop/alpha: ") && waits.contains("injected by the test"), "{waits}");
+        cluster.wait_for_eviction(other);
+    }
+    cluster.proxy.fail(Fault::None);
+    Agent::start(&host, &SOURCE).wait_for_line("ShuttingDown rendered-one");
+}
+
+#[test]
+fn node_that_was_cordoned_is_uncordoned_where_the_daemon_drains_no_longer() {
+    let (host, cluster) = host_with_node("");
+    cluster.create_pod("bare", &json!({}), &json!([]), "Running");
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("Draining rendered-one: ");
+    drop(agent);
+    assert!(cluster.is_cordoned());
+    host.write_etc("flameholder/config.d/50-drain.toml", &DRAIN.replace("enabled = true", "enabled = false"));
+    cluster.delete_pod("bare");
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_text("the node edge-7 is uncordoned");
+    assert!(!cluster.is_cordoned());
+    agent.wait_for_line("ShuttingDown rendered-one");
+}
+
+#[test]
 fn node_that_an_operator_cordoned_stays_cordoned() {
     let (host, cluster) = host_with_node("");
     cluster.cordon();

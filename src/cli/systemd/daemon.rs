@@ -243,7 +243,8 @@ async fn run_with_drain(
     let identity = ClusterIdentity::of(&options.node_kubeconfig, requests.clone()).keeping_refusals();
     let client = DrainClient { identity, node: options.node.clone() };
     let ((source, source_commands), (reporter, states)) = (unbounded_channel(), unbounded_channel());
-    let drain = OwnDrain { client, rules: options.own_drain, events: events.clone(), source, reporter };
+    let (rules, is_node) = (options.own_drain, options.reports);
+    let drain = OwnDrain { client, rules, is_node, events: events.clone(), source, reporter };
     let reporter = NodeReporter::new(options.node_client(requests.clone()), events.clone());
     let labels = reporter.labels();
     // Without a reporter, no states are kept.

@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::{Api, DeleteParams, DynamicObject, ListParams, PartialObjectMeta, Patch, PatchParams};
 use serde_json::{Value, json};
-pub use watch::{FleetChange, WatchedFleet};
+pub use watch::{FleetChange, FleetResource, UnreadResource, WatchedFleet};
 
 use crate::cluster::leases::GROUP_LABEL;
 use crate::cluster::node::is_ready;

@@ -2,9 +2,14 @@
 //! row, so that the memory does not grow with the size of the objects.
 
 use std::collections::BTreeMap;
+use std::fmt;
+use std::future::ready;
+use std::time::Duration;
 
+use futures::stream::{BoxStream, unfold};
 use futures::{Stream, StreamExt as _};
 use kube::api::DynamicObject;
+use tokio::time::sleep;
 
 use crate::cluster::fleet::{FleetClient, ReadNode, read_node, read_pool, slot};
 use crate::cluster::leases::GROUP_LABEL;
@@ -12,12 +17,54 @@ use crate::cluster::watch::{WatchSelection, WatchedChange, watch_changes};
 use crate::cluster::{ClusterError, GROUP, NodePool};
 use crate::core::fleet::{FleetNode, FleetSlot};
 
+/// Time after which a watch that failed is repeated.
+const PAUSE: Duration = Duration::from_secs(10);
+
 /// Change of the fleet.
 #[derive(Debug)]
 pub enum FleetChange {
     Nodes(WatchedChange<Box<ReadNode>>),
     Pools(WatchedChange<NodePool>),
     Slots(WatchedChange<FleetSlot>),
+}
+
+impl FleetChange {
+    /// Return the resource that changed.
+    #[must_use]
+    pub fn resource(&self) -> FleetResource {
+        match self {
+            Self::Nodes(_) => FleetResource::Nodes,
+            Self::Pools(_) => FleetResource::Pools,
+            Self::Slots(_) => FleetResource::Slots,
+        }
+    }
+}
+
+/// Resource of which a fleet consists.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FleetResource {
+    Nodes,
+    Pools,
+    Slots,
+}
+
+impl fmt::Display for FleetResource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Nodes => "the Nodes",
+            Self::Pools => "the pools",
+            Self::Slots => "the slots of reboot locks",
+        })
+    }
+}
+
+/// Resource that cannot be read now.
+#[derive(Debug, thiserror::Error)]
+#[error("{resource} cannot be read")]
+pub struct UnreadResource {
+    pub resource: FleetResource,
+    #[source]
+    pub error: ClusterError,
 }
 
 /// The fleet as it is known from its changes.
@@ -66,34 +113,36 @@ impl FleetClient {
     /// Watch Nodes, pools and slots. The stream goes on after an error; kinds that the cluster does not know have no changes.
     pub fn watch(
         &self,
-    ) -> Result<impl Stream<Item = Result<FleetChange, ClusterError>> + Send + Unpin + use<>, ClusterError>
+    ) -> Result<impl Stream<Item = Result<FleetChange, UnreadResource>> + Send + Unpin + use<>, ClusterError>
     {
         let nodes = watch_changes(self.api("", "Node")?, WatchSelection::All, |object| {
             Some(Box::new(read_node(object)))
         });
-        let nodes = nodes.map(|change| Ok(FleetChange::Nodes(change?)));
         let pools = watch_changes(self.api(GROUP, "MachineConfigPool")?, WatchSelection::All, read_pool);
-        let pools = pools.map(|change| Ok(FleetChange::Pools(change?)));
         let leases = self.api("coordination.k8s.io", "Lease")?;
         let slots = WatchSelection::Labelled(GROUP_LABEL);
         let slots = watch_changes(leases, slots, |lease: DynamicObject| Some(slot(&lease)));
-        let slots = slots.map(|change| Ok(FleetChange::Slots(change?)));
-        let streams = [nodes.boxed(), paced(pools).boxed(), paced(slots).boxed()];
-        Ok(futures::stream::select_all(streams))
+        Ok(futures::stream::select_all([
+            followed(nodes, FleetResource::Nodes, FleetChange::Nodes),
+            followed(pools, FleetResource::Pools, FleetChange::Pools),
+            followed(slots, FleetResource::Slots, FleetChange::Slots),
+        ]))
     }
 }
 
-/// Slow down a watch that fails: it would be repeated at once. A kind that the cluster does not know is no failure.
-fn paced<T: Send>(
-    stream: impl Stream<Item = Result<T, ClusterError>> + Send,
-) -> impl Stream<Item = Result<T, ClusterError>> + Send {
-    stream.filter_map(|change| async {
-        if change.is_err() {
-            tokio::time::sleep(std::time::Duration::from_secs(30)).await;
-        }
-        match change {
-            Err(ClusterError::NotFound(_)) => None,
-            change => Some(change),
-        }
-    })
+/// Follow a resource. A watch that fails is repeated after a pause. A kind that the cluster does not know is no failure.
+fn followed<T: Send + 'static>(
+    watch: impl Stream<Item = Result<WatchedChange<T>, ClusterError>> + Send + 'static,
+    resource: FleetResource,
+    change: fn(WatchedChange<T>) -> FleetChange,
+) -> BoxStream<'static, Result<FleetChange, UnreadResource>> {
+    let changes = unfold((watch.boxed(), Duration::ZERO), move |(mut watch, pause)| async move {
+        sleep(pause).await;
+        let seen = watch.next().await?;
+        let pause = seen.as_ref().err().map(|error| error.retry_after().max(PAUSE));
+        Some((seen, (watch, pause.unwrap_or_default())))
+    });
+    let is_known = |seen: &Result<_, ClusterError>| ready(!matches!(seen, Err(ClusterError::NotFound(_))));
+    let seen = move |seen: Result<_, _>| seen.map(change).map_err(|error| UnreadResource { resource, error });
+    changes.filter(is_known).map(seen).boxed()
 }

@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use crate::core::daemon::grant::has_ended;
+use crate::core::daemon::grant::{has_ended, is_confirmed};
 use crate::core::daemon::lifecycle::{DaemonEvent, DaemonPhase, Lifecycle};
 use crate::core::values::identifiers::BootId;
 use crate::daemon::jobs::job_queue::JobInput;
@@ -31,15 +31,14 @@ impl GrantEnd {
         if self.attempts.retry_at.is_some() {
             return None;
         }
-        let is_confirmed = lifecycle.phase == DaemonPhase::Done;
-        let has_ended = match stored_grant::load(root) {
+        let (has_ended, is_confirmed) = match stored_grant::load(root) {
             Ok(grant) => {
                 let grant = grant?;
                 let keeps = settings_or_default(root).reboot_lock.keeps_after_rollback();
-                has_ended(lifecycle, &grant, &self.boot, keeps)
+                (has_ended(lifecycle, &grant, &self.boot, keeps), is_confirmed(lifecycle, &grant))
             }
             // The job reports it, and sets a damaged one aside.
-            Err(_) => is_confirmed,
+            Err(_) => (lifecycle.phase == DaemonPhase::Done, false),
         };
         has_ended.then_some((WorkJob::EndGrant { is_confirmed }, None))
     }

@@ -160,9 +160,12 @@ impl NodePublisher {
                 Err(ClusterError::Conflict(_)) => self.status = None,
                 // Deleted since it was read.
                 Err(ClusterError::NotFound(_)) if is_known => self.status = None,
-                // Conditions are informative: the update goes on without them.
+                // Conditions are informative: the update goes on without them. The identity that writes them may lack its
+                // token until a pod of the cluster hands it over, which must not keep the node cordoned.
                 Err(
                     error @ (ClusterError::Denied(_)
+                    | ClusterError::Token { .. }
+                    | ClusterError::Kubeconfig { .. }
                     | ClusterError::NotFound(_)
                     | ClusterError::Refused(_)
                     | ClusterError::UnknownPool(_)),

@@ -300,17 +300,26 @@ fn new_desired_config_during_a_drain_is_applied() {
 fn desired_config_that_is_reset_during_a_drain_uncordons_the_node() {
     let (host, cluster) = Cluster::with_node_on("one");
     cluster.render(full_config("two").json());
+    // As after every earlier update.
+    for key in ["desiredDrain", "lastAppliedDrain"] {
+        cluster.annotate(key, Some("uncordon-rendered-one"));
+    }
     let mut agent = cluster.start_agent(&host);
     agent.wait_for_line("Done rendered-one");
     cluster.controller.answer(Answers::Never);
     cluster.set_desired_config("rendered-two");
     agent.wait_for_line("Draining rendered-two");
+    cluster.wait_for_write("desiredDrain=drain-rendered-two");
     assert!(host.is_staged());
+    cluster.cordon();
     cluster.set_desired_config("rendered-one");
+    // The request differs from the one that the controller completed before: it would ignore the same.
+    cluster.wait_for_write("desiredDrain=uncordon-rendered-one-again");
     cluster.controller.answer(Answers::Promptly);
     agent.wait_for_line("Done rendered-one");
     assert!(!host.is_staged());
-    assert_eq!(cluster.annotation("lastAppliedDrain").as_deref(), Some("uncordon-rendered-one"));
+    assert_eq!(cluster.annotation("lastAppliedDrain").as_deref(), Some("uncordon-rendered-one-again"));
+    assert!(!cluster.is_cordoned());
 }
 
 /// Kill the daemon in each phase that it enters and start it again, until it reaches the phase `last` for the

@@ -75,7 +75,7 @@ impl Access {
         let own = format!("fieldSelector=metadata.name%3D{NODE}");
         match (self.resource.as_str(), self.verb) {
             ("nodes", "list" | "watch") => request.target.contains(&own),
-            ("nodes", "patch") => self.name == NODE,
+            ("nodes", "get" | "patch") => self.name == NODE,
             ("events", "create") => true,
             _ => false,
         }

@@ -93,7 +93,8 @@ async fn run_source(
         FleetProtocol::Pool => {
             let client = DrainClient { identity: cluster.reader.clone(), node: cluster.node.clone() };
             let ((source, commands), (reporter, states)) = (unbounded_channel(), unbounded_channel());
-            let drain = OwnDrain { client, rules: None, events: events.clone(), source, reporter };
+            let drain =
+                OwnDrain { client, rules: None, is_node: true, events: events.clone(), source, reporter };
             let reporter = NodeReporter::new(cluster.clone(), events.clone());
             let source = PoolSource::new(cluster, PoolChoice::ByLabels, reporter.labels(), events);
             tokio::select! {

@@ -1,5 +1,6 @@
 //! Reads the fleet once, or follows it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -7,7 +8,7 @@ use jiff::Timestamp;
 use tokio::time::{Instant, sleep_until};
 
 use crate::cli::CliError;
-use crate::cluster::{ClusterError, FleetChange, FleetClient, NodePool, WatchedFleet};
+use crate::cluster::{FleetClient, FleetResource, NodePool, UnreadResource, WatchedFleet};
 use crate::core::fleet::update_graph::UpdateGraph;
 use crate::core::fleet::{FleetNode, FleetOverview, FleetPool, FleetSlot, ReleaseRow};
 use crate::core::values::causes::chain;
@@ -80,7 +81,8 @@ pub(super) async fn watch(
     show: impl Fn(&FleetDocument) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
     let mut changes = client.watch()?;
-    let (mut fleet, mut failed, mut unread) = (WatchedFleet::default(), Vec::new(), Vec::new());
+    let (mut fleet, mut unread) = (WatchedFleet::default(), Vec::new());
+    let mut failed = BTreeMap::new();
     let cluster = view.cluster_version(client, &mut unread).await;
     let mut due: Option<Instant> = None;
     loop {
@@ -92,32 +94,33 @@ pub(super) async fn watch(
         };
         tokio::select! {
             change = changes.next() => match change {
-                Some(Ok(change)) => {
-                    let is_first = matches!(change, FleetChange::Nodes(_)) && !fleet.has_nodes();
-                    fleet.take(change);
-                    failed.clear();
+                Some(change) => {
+                    let had_nodes = fleet.has_nodes();
+                    match change {
+                        Ok(change) => {
+                            failed.remove(&change.resource());
+                            fleet.take(change);
+                        }
+                        // Without them there is nothing to show.
+                        Err(UnreadResource { resource: FleetResource::Nodes, error }) if !had_nodes => {
+                            return Err(error.into());
+                        }
+                        Err(unread) => drop(failed.insert(unread.resource, chain(&unread))),
+                    }
                     if fleet.has_nodes() {
-                        let pause = if is_first { Duration::ZERO } else { PAUSE };
+                        let pause = if had_nodes { PAUSE } else { Duration::ZERO };
                         due.get_or_insert(Instant::now() + pause);
                     }
                 }
-                Some(Err(error)) => note_missing(&mut failed, &error),
                 None => return Ok(()),
             },
             () = next => {
                 due = None;
                 let (pools, slots) = (fleet.pools(), fleet.slots());
                 let nodes = fleet.nodes(&pools);
-                let missing = [unread.as_slice(), failed.as_slice()].concat();
+                let missing = unread.iter().chain(failed.values()).cloned().collect();
                 show(&view.document(&nodes, &pools, &slots, cluster.as_deref(), missing))?;
             }
         }
-    }
-}
-
-fn note_missing(missing: &mut Vec<String>, error: &ClusterError) {
-    let reason = chain(error);
-    if !missing.contains(&reason) {
-        missing.push(reason);
     }
 }

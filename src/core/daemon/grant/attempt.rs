@@ -106,7 +106,11 @@ pub fn request<P: GrantPorts>(
             GrantStep::AwaitWindow { opens } => Some(GrantWait::Window { opens }),
             GrantStep::RequestSlot => attempt.acquire()?,
             GrantStep::ReleaseSlot => attempt.release()?,
-            GrantStep::RunHooks => attempt.run_hooks()?,
+            GrantStep::RunHooks => match attempt.run_hooks()? {
+                // The hooks may have taken longer than the slot lasts.
+                None if can_be_lost => attempt.acquire()?,
+                wait => wait,
+            },
             GrantStep::Grant => {
                 attempt.grant.granted_in = Some(boot.clone());
                 attempt.ports.store(&attempt.grant)?;

@@ -101,5 +101,13 @@ pub fn has_ended(
     }
 }
 
+/// Return true if the host runs the update that the `grant` was for, and its boot is confirmed.
+#[must_use]
+pub fn is_confirmed(lifecycle: &Lifecycle, grant: &RebootGrant) -> bool {
+    let granted = ConfigRef::of_grant(grant);
+    lifecycle.phase == DaemonPhase::Done
+        && lifecycle.current.as_ref().is_some_and(|current| current.is_same(&granted))
+}
+
 #[cfg(test)]
 mod tests;

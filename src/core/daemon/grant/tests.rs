@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::core::daemon::lifecycle::AfterDrain;
-use crate::core::state::reboot_grant::SCHEMA;
+use crate::core::state::reboot_grant::{LeasePlace, LockAddress, LockSlot, SCHEMA};
 
 const INTERVAL: std::time::Duration = std::time::Duration::from_secs(60);
 
@@ -12,6 +12,18 @@ fn time(second: i64) -> Timestamp {
 
 fn config(name: &str) -> ConfigRef {
     ConfigRef { config: name.into(), image: None, digest: None }
+}
+
+fn grant_of(name: &str) -> RebootGrant {
+    RebootGrant {
+        schema: SCHEMA,
+        config: name.into(),
+        layered_image: None,
+        config_hash: None,
+        since: time(0),
+        slot: None,
+        granted_in: None,
+    }
 }
 
 #[test]
@@ -42,15 +54,8 @@ fn window_comes_before_the_slot_and_the_slot_before_the_hooks() {
 #[test]
 fn grant_ends_with_confirmation_or_another_desired_config() {
     let (own, other) = (config("a"), config("b"));
-    let grant = |granted_in: Option<&str>| RebootGrant {
-        schema: SCHEMA,
-        config: "a".into(),
-        layered_image: None,
-        config_hash: None,
-        since: time(0),
-        slot: None,
-        granted_in: granted_in.map(Into::into),
-    };
+    let grant =
+        |granted_in: Option<&str>| RebootGrant { granted_in: granted_in.map(Into::into), ..grant_of("a") };
     let ended_in = |boot: &str, phase: DaemonPhase, keeps| {
         has_ended(&Lifecycle { phase, ..Lifecycle::default() }, &grant(Some("1")), &boot.into(), keeps)
     };
@@ -86,6 +91,70 @@ fn grant_ends_with_confirmation_or_another_desired_config() {
     assert!(ended(DaemonPhase::Fetching { target: other.clone() }, true));
     assert!(ended(DaemonPhase::Preparing { target: other.clone() }, true));
     assert!(!ended_in("1", DaemonPhase::Preparing { target: other }, true), "what is staged may be unlocked");
+}
+
+#[test]
+fn update_is_confirmed_where_the_host_runs_it() {
+    let grant = grant_of("a");
+    let confirmed = |phase, current: &str| {
+        let lifecycle = Lifecycle { phase, current: Some(config(current)), ..Lifecycle::default() };
+        is_confirmed(&lifecycle, &grant)
+    };
+    assert!(confirmed(DaemonPhase::Done, "a"));
+    assert!(!confirmed(DaemonPhase::Verifying, "a"));
+    assert!(!confirmed(DaemonPhase::Done, "b"), "it was rolled back, or never booted");
+}
+
+/// Ports of a host whose hooks take so long that another host takes its slot.
+#[derive(Default)]
+struct SlowHooks {
+    is_lost: bool,
+    stored: Vec<RebootGrant>,
+}
+
+impl GrantPorts for SlowHooks {
+    type Error = std::convert::Infallible;
+
+    fn windows(&self) -> Result<WindowState, Self::Error> {
+        Ok(WindowState::Unrestricted)
+    }
+
+    fn send(&mut self, _: &LockSlot, _: SlotRequest) -> Result<(), String> {
+        if self.is_lost { Err("held by b".to_owned()) } else { Ok(()) }
+    }
+
+    fn run_hooks(&mut self, _: &RebootGrant) -> Option<GrantWait> {
+        self.is_lost = true;
+        None
+    }
+
+    fn run_final_hooks(&mut self, _: &RebootGrant) {}
+
+    fn store(&mut self, grant: &RebootGrant) -> Result<(), Self::Error> {
+        self.stored.push(grant.clone());
+        Ok(())
+    }
+
+    fn remove(&mut self) -> Result<(), Self::Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn slot_that_is_lost_during_the_hooks_is_requested_again() {
+    let slot = |address| LockSlot { address, group: "default".into(), id: "a".into(), granted: false };
+    let leases = LeasePlace { kubeconfig: "/k".into(), namespace: "n".into() };
+    let mut ports = SlowHooks::default();
+    let lease = slot(LockAddress::Leases(leases));
+    let Ok(wait) = request(&mut ports, grant_of("a"), Some(lease), &"1".into());
+    assert!(matches!(wait, Some(GrantWait::Slot { .. })), "{wait:?}");
+    assert!(ports.stored.iter().all(|grant| grant.granted_in.is_none()));
+    // A slot of a FleetLock server stays.
+    let mut ports = SlowHooks::default();
+    let lock = slot(LockAddress::FleetLock { server: "https://lock".into() });
+    let Ok(wait) = request(&mut ports, grant_of("a"), Some(lock), &"1".into());
+    assert_eq!(wait, None);
+    assert_eq!(ports.stored.last().and_then(|grant| grant.granted_in.clone()), Some("1".into()));
 }
 
 #[test]

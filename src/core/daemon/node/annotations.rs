@@ -93,7 +93,7 @@ pub fn is_drained(node: &NodeAnnotations, target: &ConfigRef) -> bool {
 /// Return true if the uncordon with `current` is complete.
 #[must_use]
 pub fn is_uncordoned(node: &NodeAnnotations, current: &ConfigRef) -> bool {
-    is_answered(node, &uncordon(current))
+    uncordon_requests(current).iter().any(|request| is_answered(node, request))
 }
 
 fn is_answered(node: &NodeAnnotations, request: &str) -> bool {
@@ -104,8 +104,20 @@ fn drain(target: &ConfigRef) -> String {
     format!("drain-{}", target.config)
 }
 
-fn uncordon(current: &ConfigRef) -> String {
-    format!("uncordon-{}", current.config)
+/// Return both spellings of the request to uncordon the node. The controller reads the word before the first `-`.
+fn uncordon_requests(current: &ConfigRef) -> [String; 2] {
+    ["", "-again"].map(|suffix| format!("uncordon-{}{suffix}", current.config))
+}
+
+/// Return the request to uncordon the node. The controller ignores one that it completed last. After a drain that it has begun
+/// and not completed, the node is cordoned nevertheless: the other spelling of the same request is new to it.
+fn uncordon(current: &ConfigRef, node: &NodeAnnotations) -> String {
+    let [usual, again] = uncordon_requests(current);
+    let asked = node.get(DESIRED_DRAIN);
+    if asked.is_some_and(|asked| [&usual, &again].contains(&asked)) {
+        return asked.cloned().unwrap_or(usual);
+    }
+    if node.get(LAST_APPLIED_DRAIN) == Some(&usual) { again } else { usual }
 }
 
 /// Return the changes that make the annotations match the daemon's phase; empty if they match.
@@ -167,12 +179,12 @@ fn current_config_changes(
     let mut set = |key: &str, value: &str| drop(desired.insert(key.to_owned(), Some(value.to_owned())));
     let is_away = node.get(DESIRED_DRAIN).is_some_and(|request| request.starts_with("drain-"));
     match phase {
-        DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(current)),
+        DaemonPhase::Uncordoning { .. } => set(DESIRED_DRAIN, &uncordon(current, node)),
         // The current config is fit for work, and a node that stays cordoned would stop the update of its
         // whole pool.
         DaemonPhase::Blocked { .. } => {
             if is_away {
-                set(DESIRED_DRAIN, &uncordon(current));
+                set(DESIRED_DRAIN, &uncordon(current, node));
             }
             set(CURRENT_CONFIG, current.config.as_str());
             desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
@@ -180,7 +192,7 @@ fn current_config_changes(
         DaemonPhase::Done => {
             // Done comes after the uncordon: the request is that of a cluster that was restored from a backup.
             if is_away {
-                set(DESIRED_DRAIN, &uncordon(current));
+                set(DESIRED_DRAIN, &uncordon(current, node));
             }
             set(CURRENT_CONFIG, current.config.as_str());
             if !node.contains_key(DESIRED_CONFIG) {
@@ -335,6 +347,22 @@ mod tests {
         assert_eq!(written(blocked(), drained), expected);
         let serving: &[(&str, &str)] = &[(CURRENT_CONFIG, "a"), (DESIRED_DRAIN, "uncordon-0")];
         assert_eq!(written(blocked(), serving), expected[1..]);
+    }
+
+    #[test]
+    fn uncordon_of_a_drain_that_was_not_completed_is_another_request_than_the_last() {
+        let phase = || DaemonPhase::Uncordoning { is_overdue: false };
+        let asked = |drain, last| written(phase(), &[(DESIRED_DRAIN, drain), (LAST_APPLIED_DRAIN, last)]);
+        let (usual, again) = ("uncordon-a", "uncordon-a-again");
+        assert_eq!(asked("drain-b", "drain-b"), [set("desiredDrain", usual)]);
+        assert_eq!(asked("drain-b", usual), [set("desiredDrain", again)]);
+        assert_eq!(asked("drain-b", again), [set("desiredDrain", usual)]);
+        for request in [usual, again] {
+            assert_eq!(asked(request, usual), [], "it is not changed while it is pending");
+            let node = |last| node(&[(DESIRED_DRAIN, request), (LAST_APPLIED_DRAIN, last)]);
+            assert!(is_uncordoned(&node(request), &config_ref("a")));
+            assert!(!is_uncordoned(&node("drain-b"), &config_ref("a")));
+        }
     }
 
     #[test]

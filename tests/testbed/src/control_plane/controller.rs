@@ -84,6 +84,11 @@ async fn answer(
             requests.push(desired.clone());
         }
     }
+    // The real one cordons before it drains, and ignores a request that it completed last.
+    if desired.starts_with("drain-") && node.spec.and_then(|spec| spec.unschedulable) != Some(true) {
+        let patch = json!({"spec": {"unschedulable": true}});
+        nodes.patch(NODE, &PatchParams::default(), &Patch::Merge(&patch)).await.unwrap();
+    }
     let times = match answers {
         Answers::Never => 0,
         Answers::Promptly => 1,

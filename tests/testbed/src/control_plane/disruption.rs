@@ -139,6 +139,17 @@ impl Cluster {
         names
     }
 
+    /// Wait until the node has asked for the eviction of this pod.
+    pub fn wait_for_eviction(&self, pod: &str) {
+        let target = format!("/{pod}/eviction");
+        let is_asked =
+            |log: &super::RequestLog| log.requests.iter().any(|request| request.target.ends_with(&target));
+        assert!(
+            self.proxy.wait(crate::output_lines::LONGEST_WAIT, is_asked).is_some(),
+            "{pod} is not evicted"
+        );
+    }
+
     /// True if the node is cordoned.
     pub fn is_cordoned(&self) -> bool {
         let node = self.runtime.block_on(self.api("", "v1", "Node").get(NODE)).unwrap();

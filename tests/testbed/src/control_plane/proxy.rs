@@ -35,6 +35,8 @@ pub enum Fault {
     DeniedLeases,
     /// A disruption budget refuses each eviction.
     Budget,
+    /// Each eviction of the pod of this name fails with this status.
+    Eviction(&'static str, u16),
     /// Each response to a patch of a status has this status.
     StatusOfPatch(u16),
     /// No response is sent.
@@ -51,7 +53,10 @@ impl Fault {
         match self {
             Self::StatusOfPatch(code) if is_status_patch => Self::Status(code),
             Self::DeniedLeases if request.uri.path().contains("/leases") => Self::Status(403),
-            Self::StatusOfPatch(_) | Self::DeniedLeases => Self::None,
+            Self::Eviction(pod, code) if request.uri.path().ends_with(&format!("/{pod}/eviction")) => {
+                Self::Status(code)
+            }
+            Self::StatusOfPatch(_) | Self::DeniedLeases | Self::Eviction(..) => Self::None,
             Self::Budget if !request.uri.path().ends_with("/eviction") => Self::None,
             fault => fault,
         }
@@ -156,7 +161,11 @@ async fn answer(
         log.1.notify_all();
     };
     match fault {
-        Fault::None | Fault::Truncated | Fault::StatusOfPatch(_) | Fault::DeniedLeases => {}
+        Fault::None
+        | Fault::Truncated
+        | Fault::StatusOfPatch(_)
+        | Fault::Eviction(..)
+        | Fault::DeniedLeases => {}
         Fault::Reset => {
             note();
             return Err(Broken);
@@ -219,7 +228,12 @@ async fn broken(mut faults: watch::Receiver<Fault>) {
     let breaks = |fault: &Fault| {
         let is_whole = matches!(
             fault,
-            Fault::None | Fault::Delayed(_) | Fault::StatusOfPatch(_) | Fault::Budget | Fault::DeniedLeases
+            Fault::None
+                | Fault::Delayed(_)
+                | Fault::StatusOfPatch(_)
+                | Fault::Budget
+                | Fault::Eviction(..)
+                | Fault::DeniedLeases
         );
         !is_whole
     };
