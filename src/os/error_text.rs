@@ -7,6 +7,9 @@
 use crate::core::values::image::ImageRef;
 use crate::os::PullFailure;
 
+/// End of data in the middle of a layer: a damaged file, but a lost connection to a registry.
+const CUT_OFF: &str = "unexpected eof";
+
 /// Phrases of each failure. The first phrase that occurs decides. The order matters: a "dial tcp" message may
 /// report an expired certificate, and many failures mention that something was not found.
 const PHRASES: [(PullFailure, &[&str]); 10] = [
@@ -20,7 +23,7 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
             "corrupt",
             "size mismatch",
             "invalid gzip header",
-            "unexpected eof",
+            CUT_OFF,
             "invalid checksum",
             "deflate",
         ],
@@ -91,10 +94,12 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
 pub fn pull_failure(text: &str, image: &ImageRef) -> PullFailure {
     // The image's name may contain any of the phrases.
     let text = text.replace(image.name(), "");
-    PHRASES
-        .iter()
-        .find(|(_, phrases)| contains_any(&text, phrases))
-        .map_or(PullFailure::Other, |(reason, _)| *reason)
+    // Such a text goes on with what the missing part broke.
+    if !image.transport().is_local() && contains_any(&text, &[CUT_OFF]) {
+        return PullFailure::Unreachable;
+    }
+    let found = PHRASES.iter().find(|(_, phrases)| contains_any(&text, phrases));
+    found.map_or(PullFailure::Other, |(reason, _)| *reason)
 }
 
 /// Return true if the text reports a full file system.

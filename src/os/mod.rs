@@ -137,6 +137,9 @@ pub struct Deployment {
     pub manifest_digest: Option<String>,
     /// Package changes that its origin lists.
     pub layering: PackageLayering,
+    /// True if rpm-ostree made its commit on this host (`rpmostree.clientlayer`): from layered packages, and also from local
+    /// or replaced packages or an initramfs of its own, which `layering` does not list.
+    pub is_client_layer: bool,
     /// Version in the metadata of the image or commit.
     pub version: Option<String>,
     /// True if libostree must not remove it until it is unpinned (`ostree admin pin`).
@@ -152,6 +155,12 @@ pub struct Deployment {
 }
 
 impl Deployment {
+    /// Return true if the deployment has other packages than its image, which only rpm-ostreed can carry over to another one.
+    #[must_use]
+    pub fn is_layered(&self) -> bool {
+        self.is_client_layer || !self.layering.is_empty()
+    }
+
     /// Return the generation ID in its boot entry; `None` where this agent did not deploy it.
     #[must_use]
     pub fn generation(&self) -> Option<&str> {

@@ -47,6 +47,7 @@ pub(crate) fn describe(
         .map_err(|error| failure(format!("reading the commit of deployment {id}"), &error.into()))?;
     // A commit with layered packages lacks the image's metadata: read its base commit.
     let base = packages::base(&sysroot.repo(), &id.commit, &commit)?;
+    let is_client_layer = base.is_some();
     let (base_commit, commit) = base.unwrap_or((id.commit.clone(), commit));
     // An error means that the commit did not come as a container image, or that its layers are removed: both
     // are fine.
@@ -57,6 +58,7 @@ pub(crate) fn describe(
         image: image_of_origin(deployment),
         manifest_digest: store::manifest_digest_from_commit(&commit).ok().map(|digest| digest.to_string()),
         layering: deployment.origin().map(|origin| packages::layering(&origin)).unwrap_or_default(),
+        is_client_layer,
         version: image_version.or_else(|| commit_version(&commit)),
         pinned: deployment.is_pinned(),
         staged: deployment.is_staged(),

@@ -115,6 +115,9 @@ pub(crate) fn stage(
         remove_lock()?;
         return Err(failure(format!("staging commit {}", request.commit), &error.into()));
     }
+    // libostree 2023.7 and newer remove the lock where the deployment replaces another staged one. A shutdown before this line
+    // finalizes nothing: there is no pending record yet.
+    lock()?;
     let Some(deployment) = sysroot.staged_deployment() else {
         return Err(other("staging a deployment", "libostree reports no staged deployment"));
     };

@@ -256,7 +256,7 @@ impl Sysroot for RpmOstreeSession {
         };
         // Pulling the image with libostree would drop layered packages, so rpm-ostreed has to do it if there
         // are any.
-        let is_bare = wanted.packages.is_empty() && booted.layering.is_empty();
+        let is_bare = wanted.packages.is_empty() && !booted.is_layered();
         let signature = self.require_policy(wanted.image.as_ref())?;
         if let Some(image) = &wanted.image {
             if let (true, Some(found)) = (is_bare, self.find_imported(image)?) {

@@ -23,7 +23,8 @@ const INTERFACE: &str = "org.projectatomic.rpmostree1.Transaction";
 /// Number of messages that the connection buffers.
 const QUEUED: usize = 4096;
 
-/// Complete error text of a cancelled transaction.
+/// End of the error text of a cancelled transaction. Once something is staged, the step that was cancelled precedes it, such
+/// as `syscore cleanup: `.
 const WAS_CANCELLED: &str = "operation was cancelled";
 
 /// Result of a transaction.
@@ -209,8 +210,9 @@ async fn ask_to_stop(peer: &Peer, deadlines: &RpmOstreeDeadlines) -> Instant {
 fn finished(success: bool, text: &str, canceller: Option<CancelledBy>) -> RpmOstreeOutcome {
     match success {
         true => RpmOstreeOutcome::Succeeded,
-        false if text.trim().eq_ignore_ascii_case(WAS_CANCELLED) => {
-            RpmOstreeOutcome::Cancelled(canceller.unwrap_or(CancelledBy::OtherClient))
+        false if let Some(canceller) = canceller => RpmOstreeOutcome::Cancelled(canceller),
+        false if text.trim().to_ascii_lowercase().ends_with(WAS_CANCELLED) => {
+            RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient)
         }
         false => RpmOstreeOutcome::Failed(RedactedCause::new(text)),
     }
@@ -281,11 +283,14 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exact_text_means_cancelled() {
-        assert_eq!(
-            finished(false, "Operation was cancelled", None),
-            RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient)
-        );
+    fn text_that_ends_with_the_cancellation_means_cancelled() {
+        let check = "Sanity-checking final rootfs: bwrap(/usr/bin/true): Operation was cancelled";
+        for text in ["Operation was cancelled", check, "syscore cleanup: Operation was cancelled"] {
+            let expected = RpmOstreeOutcome::Cancelled(CancelledBy::OtherClient);
+            assert_eq!(finished(false, text, None), expected, "{text}");
+        }
+        let (caller, text) = (CancelledBy::Caller, "Staging deployment: Timed out");
+        assert_eq!(finished(false, text, Some(caller)), RpmOstreeOutcome::Cancelled(caller));
         let text = "pull: Operation was cancelled by the registry";
         assert_eq!(finished(false, text, None), RpmOstreeOutcome::Failed(RedactedCause::new(text)));
         assert_eq!(

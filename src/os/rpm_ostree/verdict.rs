@@ -90,8 +90,9 @@ fn of_failure(
         RpmOstreeFailure::NoSpace | RpmOstreeFailure::ReadOnly | RpmOstreeFailure::ShuttingDown => {
             LayerVerdict::Failed(FailedLayering { staged, error })
         }
-        // The image was pulled and the packages were found: the result is not accepted.
-        _ if let Some(made) = made => {
+        // The image was pulled and the packages were found: the result is not accepted. Other errors after the staging, such as
+        // those of a clean-up, say nothing about it.
+        _ if let Some(made) = made.filter(|_| is_of_check(text)) => {
             let what = image.map_or_else(|| "the layered packages".to_owned(), ToString::to_string);
             let digest = image.and(made.manifest_digest.clone());
             let error = OsError::Rejected { what, digest, source: RedactedCause::new(text) };
@@ -100,6 +101,11 @@ fn of_failure(
         failure if failure.is_transient() => LayerVerdict::Retry(FailedLayering { staged, error }),
         _ => LayerVerdict::Failed(FailedLayering { staged, error }),
     }
+}
+
+/// Return true if the check of what was staged failed: rpm-ostreed runs `/usr/bin/true` of it.
+fn is_of_check(text: &str) -> bool {
+    text.to_ascii_lowercase().contains("sanity-checking final rootfs")
 }
 
 /// Describe how a staged deployment differs from the request; `None` if it satisfies it.
@@ -154,6 +160,7 @@ mod tests {
             image: "h/os:1".parse().ok(),
             manifest_digest: Some(digest.to_owned()),
             layering: PackageLayering::default(),
+            is_client_layer: false,
             version: None,
             pinned: false,
             staged: false,
@@ -217,6 +224,12 @@ mod tests {
             (&check, new_image(), Some(staged(NEW)), "discard, failed rejected"),
             (&check, LayerBase::BootedCommit, Some(staged("sha256:1")), "discard, failed rejected"),
             (&check, new_image(), Some(staged("sha256:3")), "failed"),
+            (
+                &failed("syscore cleanup: Input/output error"),
+                new_image(),
+                Some(staged(NEW)),
+                "discard, failed",
+            ),
             (&failed("No space left on device"), new_image(), Some(staged(NEW)), "discard, failed"),
             (&RpmOstreeOutcome::Succeeded, new_image(), Some(staged("sha256:3")), "failed"),
             (&RpmOstreeOutcome::Succeeded, new_image(), Some(unlocked()), "failed"),

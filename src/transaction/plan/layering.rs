@@ -22,10 +22,12 @@ pub(crate) fn plan_layering(
     is_served: bool,
     plan: &mut Plan,
 ) -> LayeringChange {
-    if !is_served && image.is_some() && !base.layering.is_empty() {
+    if !is_served && image.is_some() && base.is_layered() {
         let packages = [&base.layering.requested[..], &base.layering.removed[..]].concat().join(", ");
+        let packages = Some(packages).filter(|packages| !packages.is_empty());
+        let packages = packages.unwrap_or_else(|| "see `rpm-ostree status -v`".to_owned());
         let reason = format!(
-            "the base deployment has layered or removed packages ({packages}), which only rpm-ostreed can carry over to another image; apply on the running host, with rpm-ostreed installed and without `--os-backend libostree`"
+            "the base deployment has layered, replaced or removed packages ({packages}), which only rpm-ostreed can carry over to another image; apply on the running host, with rpm-ostreed installed and without `--os-backend libostree`"
         );
         plan.irreconcilable.push(Refusal::new("spec.osImageURL", reason));
     }

@@ -141,7 +141,7 @@ pub(crate) fn carry_out(worker: &Worker, sysroot: &ostree::Sysroot, update: &Upd
     faults.reach(&worker.faults, Die::AfterStaging);
     if faults.cancelled_late {
         worker.cancellable.cancel();
-        worker.ensure_wanted()?;
+        worker.ensure_wanted().context("Sanity-checking final rootfs: bwrap(/usr/bin/true)")?;
     }
     run_sanity_check(sysroot)
 }

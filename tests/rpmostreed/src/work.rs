@@ -93,6 +93,9 @@ impl Finalize {
     }
 }
 
+/// Error text of a cancelled operation (`GCancellable`).
+const CANCELLED: &str = "Operation was cancelled";
+
 /// Thread that does the work.
 pub(crate) struct Worker {
     pub(crate) work: Work,
@@ -116,10 +119,12 @@ impl Worker {
         sysroot.unlock();
         let finished = match done {
             Ok(()) => Said::Finished(true, String::new()),
-            Err(_) if self.cancellable.is_cancelled() => {
-                Said::Finished(false, "Operation was cancelled".to_owned())
+            Err(error) => {
+                let text = format!("{error:#}");
+                // The step that was cancelled precedes it, if there is one.
+                let is_cancelled = self.cancellable.is_cancelled() && !text.ends_with(CANCELLED);
+                Said::Finished(false, if is_cancelled { CANCELLED.to_owned() } else { text })
             }
-            Err(error) => Said::Finished(false, format!("{error:#}")),
         };
         self.say(finished);
     }

@@ -20,6 +20,8 @@ fn image_arguments_files_units_and_keys_switch_together_and_roll_back() -> Resul
     scenario(staged(Change::Image)?, |host| {
         let transactions = status(host)?["pending"]["rpmOstreeTransactions"].clone();
         ensure!(transactions == 1, "expected one transaction of rpm-ostreed, found {transactions}");
+        // It replaces the deployment that rpm-ostreed staged.
+        host.run_ok("test -e /run/ostree/staged-deployment-locked")?;
         // Local changes between staging and power-off are in the new generation. The registry is down.
         host.run_ok(
             "echo late > /etc/late && mkdir -p /etc/os && echo local > /etc/os/changed-in-both && cp -a /etc /var/etc-before",
