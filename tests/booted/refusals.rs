@@ -50,6 +50,16 @@ fn obstruction_behind_a_link_of_the_new_image_is_refused_before_the_reboot() {
 }
 
 #[test]
+fn image_without_the_agent_that_this_one_has_is_refused_before_the_reboot() {
+    let with_agent = |os: u32| Os::new(os).with_agent(env!("CARGO_PKG_VERSION"), true);
+    let host = Host::install(with_agent(1));
+    let (config, image) = (with_file("/etc/app/b.conf"), host.image(&Os::new(2)));
+    assert_refused(&host, &config, Some(&image), &["has no agent", "`flameholder adopt`"]);
+    let image = host.image(&with_agent(3));
+    host.update(&host.config(config.json()), Some(&image));
+}
+
+#[test]
 fn config_that_takes_the_agent_away_is_refused() {
     let host = Host::install(Os::new(1));
     for (path, word) in [

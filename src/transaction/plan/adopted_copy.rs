@@ -42,6 +42,17 @@ pub(crate) fn next_unit_steps(root: &Root) -> Result<Vec<PlanStep>, HostError> {
     Ok(files.steps)
 }
 
+/// Return true if the deployment `next` would boot without an agent: the image of `base` has one, that of `next` has none, and no
+/// copy or system extension takes its place.
+pub(crate) fn is_lost_in(base: &Root, next: &Root) -> Result<bool, HostError> {
+    if image_agent::load(base)?.is_none() || image_agent::load(next)?.is_some() {
+        return Ok(false);
+    }
+    let target = next.link_target(&ManagedPath::constant(COMMAND))?;
+    let has_copy = target.is_some_and(|target| adopted_version(&target).is_some());
+    Ok(!has_copy && !next.exists(&unit_path(VERSION_UNIT))?)
+}
+
 /// Return true if the agent of this tree is a system extension, by the order of its units: it starts after the local file
 /// systems are mounted.
 pub(crate) fn activates_late(root: &Root) -> Result<bool, HostError> {

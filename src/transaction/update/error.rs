@@ -27,6 +27,12 @@ pub enum UpdateError {
         /// Time until the boot check times out.
         seconds: u64,
     },
+    /// The new deployment would boot without an agent: nothing would activate its generation, start the workload that waits for
+    /// that, check the boot or roll back.
+    #[error(
+        "the OS image {0} has no agent, and the one of this host is in the image that it runs: the new deployment would boot without an agent, and its workload would not start; add the agent to the image, or copy it to this host with `flameholder adopt`; to remove the agent, change the image with `rpm-ostree rebase` or `bootc switch`"
+    )]
+    AgentMissing(String),
     /// Another program discarded or replaced the staged deployment.
     #[error("generation {0} is no longer staged; apply its configuration again")]
     NotStaged(GenerationId),
@@ -95,6 +101,7 @@ impl UpdateError {
             | Self::ConfigNotStaged(_)
             | Self::NotLiveAnyMore(_) => RetryClass::Time,
             Self::NotFinalized { .. }
+            | Self::AgentMissing(_)
             | Self::PendingRecordMissing(_)
             | Self::NoSpace(_)
             | Self::NoPreviousDeployment(_)

@@ -3,6 +3,7 @@
 
 use std::path::Path;
 
+use super::error::UpdateError;
 use super::{space, sysroot};
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::Plan;
@@ -12,10 +13,10 @@ use crate::core::values::identifiers::GenerationId;
 use crate::core::values::image::ImageRef;
 use crate::core::values::kernel_arguments::KernelArgument;
 use crate::core::values::paths::GENERATION_ARGUMENT;
-use crate::host::LockedRoot;
 use crate::host::facts::boot;
 use crate::host::facts::booted::open_deployment;
 use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
+use crate::host::{LockedRoot, Root};
 use crate::os::{DeployRequest, Deployment, DeploymentOrigin, ImportedCommit, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::{apply, labels, policy_labels};
@@ -84,6 +85,8 @@ pub fn apply(
         os.deploy(&deploy_request(&draft, imported.as_ref(), target.redeployed(), &generation))?;
     progress(UpdateProgress::Configuring);
     let bound = deployment_record(&deployment, &draft, imported.as_ref(), target);
+    let next = open_deployment(sysroot, &deployment.id)?;
+    ensure_agent(&target.sysroot.open(&draft.base.id)?, &next, &deployment)?;
     write_generation(os, sysroot, target, &draft, bound, &generation)?;
     progress(UpdateProgress::WritingBootEntries);
     os.finish()?;
@@ -103,6 +106,19 @@ pub fn apply(
         );
     }
     Ok(OfflineUpdate { plan: draft.plan, deployment: Some(deployment), generation })
+}
+
+/// Fail if `next`, the tree of the new `deployment`, would boot without an agent.
+pub(crate) fn ensure_agent(
+    base: &Root,
+    next: &Root,
+    deployment: &Deployment,
+) -> Result<(), TransactionError> {
+    if !adopted_copy::is_lost_in(base, next)? {
+        return Ok(());
+    }
+    let image = deployment.image.as_ref().map(|image| image.name().to_owned());
+    Err(UpdateError::AgentMissing(image.unwrap_or_else(|| deployment.id.commit.clone())).into())
 }
 
 /// Compose the request for a new deployment.

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use super::offline_sysroot::{deploy_request, deployment_record};
+use super::offline_sysroot::{deploy_request, deployment_record, ensure_agent};
 use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
 use crate::core::config::managed_files::unit_path;
@@ -114,6 +114,7 @@ fn prepare(
     let directory = Path::new(SYSROOT).join(deployment.id.path());
     space::ensure_space_to_finalize(os, &deployment.id)?;
     let next = Root::with_etc_and_var(&directory, Path::new("/etc"), Path::new("/var"))?;
+    ensure_agent(root.as_root(), &next, deployment)?;
     let (current, desired) = (&draft.current, &target.desired.host);
     writable_paths::ensure_writable(&next, desired)?;
     let begins = target.starts_first_boot(current);
