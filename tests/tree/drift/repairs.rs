@@ -149,6 +149,17 @@ fn empty_directory_in_place_of_a_file_is_replaced() {
     host.tree.directory("/etc/b/empty");
     assert_eq!(host.document(&["--repair"])["drift"], json!([]));
     assert_eq!(host.text("/etc/b"), "ours\n");
+
+    host.remove("/etc/b");
+    host.tree.directory("/etc/b");
+    host.edit("/etc/a");
+    let outcome = host.run_with("apply", &many_sided(), &[]);
+    let kept: Vec<_> = outcome.stdout.lines().filter(|line| line.contains("is kept as")).collect();
+    assert!(kept.len() == 1 && kept[0].contains("/etc/a "), "{outcome:?}");
+    assert!(
+        outcome.stdout.contains("  /etc/b  is of another type (expected a file, found a directory)\n"),
+        "{outcome:?}"
+    );
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! Effect of a plan on the disk, path by path: what is so already, what replaces a local file, which drift is undone.
 
+use std::collections::BTreeSet;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -57,16 +59,21 @@ impl TreePlan {
         self.drift.iter().filter(is_touched).collect()
     }
 
-    /// List the drifted paths whose file or link is replaced, so that its content would be lost.
+    /// List the drifted paths whose file or link is replaced, so that its content would be lost. A directory is removed only
+    /// if it is empty.
     #[must_use]
     pub fn replaced(&self) -> Vec<&ManagedPath> {
+        let is_directory = |step: &&PlanStep| matches!(step, PlanStep::RemoveDirectory { .. });
+        let removed = self.steps.steps.iter().filter(is_directory);
+        let directories: BTreeSet<&ManagedPath> = removed.map(PlanStep::path).collect();
         let is_replaced = |drift: &&Drift| {
             matches!(
                 drift.kind,
                 DriftKind::Content | DriftKind::Type | DriftKind::Target | DriftKind::Unexpected
             )
         };
-        self.restored().into_iter().filter(is_replaced).map(|drift| &drift.path).collect()
+        let replaced = self.restored().into_iter().filter(is_replaced).map(|drift| &drift.path);
+        replaced.filter(|path| !directories.contains(path)).collect()
     }
 }
 
