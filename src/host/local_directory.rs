@@ -131,6 +131,7 @@ impl LocalDirectory {
                 rustix::fs::statat(&directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW).map_err(failed)?;
             let node = match FileType::from_raw_mode(stat.st_mode) {
                 FileType::Directory => {
+                    entries.push(LocalEntry { path: path.clone(), node: LocalNode::Directory });
                     self.walk(tree, &path, entries)?;
                     continue;
                 }
@@ -197,9 +198,10 @@ mod tests {
         assert_eq!(local.read("a").unwrap(), b"a");
         let entries = local.tree("tree/").unwrap();
         let paths: Vec<_> = entries.iter().map(|entry| entry.path.as_str()).collect();
-        assert_eq!(paths, ["b/d", "c", "link"]);
-        assert_eq!(entries[1].node, LocalNode::File { contents: b"c".into(), is_executable: true });
-        assert_eq!(entries[2].node, LocalNode::Link { target: "c".into() });
+        assert_eq!(paths, ["b", "b/d", "c", "link"]);
+        assert_eq!(entries[0].node, LocalNode::Directory);
+        assert_eq!(entries[2].node, LocalNode::File { contents: b"c".into(), is_executable: true });
+        assert_eq!(entries[3].node, LocalNode::Link { target: "c".into() });
         assert_eq!(local.directories().len(), 3);
     }
 

@@ -1,6 +1,6 @@
 //! Files of an artifact in memory: configs at the root, and the local files of Butane configs at any path.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path};
 
 use base64::Engine as _;
@@ -157,11 +157,19 @@ impl LocalFiles for ArtifactFiles {
 
     fn tree(&self, path: &str) -> Result<Vec<LocalEntry>, LocalFileError> {
         let plain = normalized(path).ok_or(LocalFileError::Outside)?;
-        let entry = |(path, file): (&str, &ArtifactFile)| LocalEntry {
-            path: path.to_owned(),
-            node: LocalNode::File { contents: file.contents.clone(), is_executable: file.is_executable },
-        };
-        let entries: Vec<_> = self.below(&plain).map(entry).collect();
+        let mut directories = BTreeSet::new();
+        let mut entries = Vec::new();
+        for (path, file) in self.below(&plain) {
+            for (end, _) in path.match_indices('/') {
+                let above = &path[..end];
+                if directories.insert(above) {
+                    entries.push(LocalEntry { path: above.to_owned(), node: LocalNode::Directory });
+                }
+            }
+            let ArtifactFile { contents, is_executable, .. } = file;
+            let node = LocalNode::File { contents: contents.clone(), is_executable: *is_executable };
+            entries.push(LocalEntry { path: path.to_owned(), node });
+        }
         if entries.is_empty() { Err(missing(path, "directory with files")) } else { Ok(entries) }
     }
 }

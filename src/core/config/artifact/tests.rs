@@ -223,8 +223,9 @@ fn local_files_of_butane_are_those_of_the_artifact() {
     assert_eq!(files.read("./files/motd").unwrap(), b"files/motd");
     let entries = files.tree("files/").unwrap();
     let paths: Vec<_> = entries.iter().map(|entry| entry.path.as_str()).collect();
-    assert_eq!(paths, ["b/c", "motd"]);
-    assert_eq!(entries[0].node, LocalNode::File { contents: b"files/b/c".to_vec(), is_executable: false });
+    assert_eq!(paths, ["b", "b/c", "motd"]);
+    assert_eq!(entries[0].node, LocalNode::Directory);
+    assert_eq!(entries[1].node, LocalNode::File { contents: b"files/b/c".to_vec(), is_executable: false });
     assert!(matches!(files.read("../x"), Err(LocalFileError::Outside)));
     for refused in [files.read("files").unwrap_err(), files.tree("motd").unwrap_err()] {
         assert!(refused.to_string().contains("the artifact has no"), "{refused}");

@@ -8,11 +8,11 @@ pub trait LocalFiles: fmt::Debug {
     /// Read a file by its path below the directory.
     fn read(&self, path: &str) -> Result<Vec<u8>, LocalFileError>;
 
-    /// List files and links below a directory in it, each directory by name.
+    /// List all below a directory in it, each directory by name and before what it holds.
     fn tree(&self, path: &str) -> Result<Vec<LocalEntry>, LocalFileError>;
 }
 
-/// File or link of a tree.
+/// File, directory or link of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalEntry {
     /// Relative to the tree.
@@ -23,6 +23,7 @@ pub struct LocalEntry {
 /// Node of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LocalNode {
+    Directory,
     File { contents: Vec<u8>, is_executable: bool },
     Link { target: String },
 }
@@ -48,7 +49,7 @@ pub enum LocalFileError {
     #[error("the local files exceed {} bytes", crate::core::values::limits::INFLATED_BYTES)]
     TooLarge,
     /// A tree above the limit on the entries of a config.
-    #[error("the tree has more than {} files and links", crate::core::values::limits::STORAGE_ENTRIES)]
+    #[error("the tree has more than {} entries", crate::core::values::limits::STORAGE_ENTRIES)]
     TooMany,
 }
 

@@ -1,4 +1,5 @@
-//! Trees: directories of local files, each of which becomes a file or a link of the config.
+//! Trees: directories of local files, each of which becomes a file or a link of the config, and a directory where the tree has
+//! attributes for it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,6 +11,8 @@ use super::translation::{ButaneTranslation, EXPECTED_LIST, EXPECTED_SECTION, dat
 /// Modes of files in a tree: a directory of a repository has no others.
 const MODE: u32 = 0o644;
 const EXECUTABLE_MODE: u32 = 0o755;
+/// Mode of directories where the tree names an owner alone.
+const DIRECTORY_MODE: u32 = 0o755;
 
 /// Add the files and links of all trees. A file that the config lists without contents gets those of the tree and keeps its mode
 /// and owner.
@@ -33,9 +36,12 @@ pub(super) fn expand(document: &mut Value, translation: &mut ButaneTranslation<'
                 continue;
             }
         };
-        for LocalEntry { path, node } in entries {
+        let attributes = TreeAttributes::of(tree);
+        let top = LocalEntry { path: String::new(), node: LocalNode::Directory };
+        for LocalEntry { path, node } in std::iter::once(top).chain(entries) {
             let path = format!("{}/{path}", above.trim_end_matches('/'));
-            if let Err(conflict) = listing.add(&path, node) {
+            let path = if path.len() > 1 { path.trim_end_matches('/') } else { &path };
+            if let Err(conflict) = listing.add(path, node, &attributes) {
                 translation.refuse(&field, format!("{path} is in the tree, and {conflict}"));
             }
         }
@@ -43,13 +49,40 @@ pub(super) fn expand(document: &mut Value, translation: &mut ButaneTranslation<'
     listing.give_back(storage);
 }
 
+/// Attributes that a tree gives to what it holds.
+struct TreeAttributes {
+    /// Members `user` and `group`.
+    owner: Map<String, Value>,
+    file_mode: Option<Value>,
+    dir_mode: Option<Value>,
+}
+
+impl TreeAttributes {
+    fn of(tree: &mut Map<String, Value>) -> Self {
+        let owner = ["user", "group"].into_iter().filter_map(|key| Some((key.to_owned(), tree.remove(key)?)));
+        Self {
+            owner: owner.filter(|(_, who)| *who != json!({})).collect(),
+            file_mode: tree.remove("file_mode"),
+            dir_mode: tree.remove("dir_mode"),
+        }
+    }
+
+    /// Return a new entry for the path.
+    fn node(&self, path: &str) -> Value {
+        let mut node = self.owner.clone();
+        node.insert("path".to_owned(), path.into());
+        node.into()
+    }
+}
+
 /// Files and links of the config, and where each path is in its list.
 struct StorageListing {
     files: Vec<Value>,
     links: Vec<Value>,
+    directories: Vec<Value>,
     file_places: BTreeMap<String, usize>,
     link_places: BTreeMap<String, usize>,
-    directories: BTreeSet<String>,
+    directory_paths: BTreeSet<String>,
 }
 
 impl StorageListing {
@@ -61,33 +94,52 @@ impl StorageListing {
         let (files, links, directories) = (list("files"), list("links"), list("directories"));
         let places =
             |items: &[Value]| items.iter().enumerate().map(|(index, item)| (path_of(item), index)).collect();
-        let listing = Self {
+        Self {
             file_places: places(&files),
             link_places: places(&links),
-            directories: directories.iter().map(path_of).collect(),
+            directory_paths: directories.iter().map(path_of).collect(),
             files,
             links,
-        };
-        storage.insert("directories".to_owned(), directories.into());
-        listing
+            directories,
+        }
     }
 
-    fn add(&mut self, path: &str, node: LocalNode) -> Result<(), &'static str> {
+    /// Add a directory, where the tree says more of directories than that they exist.
+    fn add_directory(&mut self, path: &str, attributes: &TreeAttributes) -> Result<(), &'static str> {
+        if attributes.dir_mode.is_none() && attributes.owner.is_empty() {
+            return Ok(());
+        }
+        let is_listed = self.file_places.contains_key(path) || self.link_places.contains_key(path);
+        if is_listed || !self.directory_paths.insert(path.to_owned()) {
+            return Err("listed on its own");
+        }
+        let mut directory = attributes.node(path);
+        directory["mode"] = attributes.dir_mode.clone().unwrap_or_else(|| DIRECTORY_MODE.into());
+        self.directories.push(directory);
+        Ok(())
+    }
+
+    fn add(&mut self, path: &str, node: LocalNode, attributes: &TreeAttributes) -> Result<(), &'static str> {
         let (items, places, others) = match node {
+            LocalNode::Directory => return self.add_directory(path, attributes),
             LocalNode::File { .. } => (&mut self.files, &mut self.file_places, &self.link_places),
             LocalNode::Link { .. } => (&mut self.links, &mut self.link_places, &self.file_places),
         };
-        if others.contains_key(path) || self.directories.contains(path) {
+        if others.contains_key(path) || self.directory_paths.contains(path) {
             return Err("listed as something else");
         }
         let count = items.len();
         let index = *places.entry(path.to_owned()).or_insert(count);
         if index == count {
-            items.push(json!({"path": path}));
+            items.push(attributes.node(path));
         }
         let Some(item) = items.get_mut(index).and_then(Value::as_object_mut) else { return Ok(()) };
         match node {
-            LocalNode::File { contents, is_executable } => fill(item, &contents, is_executable),
+            LocalNode::Directory => Ok(()),
+            LocalNode::File { contents, is_executable } => {
+                let usual = if is_executable { EXECUTABLE_MODE } else { MODE };
+                fill(item, &contents, attributes.file_mode.clone().unwrap_or_else(|| usual.into()))
+            }
             LocalNode::Link { target } => aim(item, target),
         }
     }
@@ -95,6 +147,7 @@ impl StorageListing {
     fn give_back(self, storage: &mut Map<String, Value>) {
         storage.insert("files".to_owned(), self.files.into());
         storage.insert("links".to_owned(), self.links.into());
+        storage.insert("directories".to_owned(), self.directories.into());
     }
 }
 
@@ -102,12 +155,12 @@ fn path_of(item: &Value) -> String {
     item.get("path").and_then(Value::as_str).unwrap_or_default().to_owned()
 }
 
-fn fill(file: &mut Map<String, Value>, contents: &[u8], is_executable: bool) -> Result<(), &'static str> {
+fn fill(file: &mut Map<String, Value>, contents: &[u8], mode: Value) -> Result<(), &'static str> {
     if file.contains_key("contents") || file.contains_key("append") {
         return Err("listed with contents of its own");
     }
     file.insert("contents".to_owned(), json!({"source": data_url(contents)}));
-    file.entry("mode").or_insert_with(|| if is_executable { EXECUTABLE_MODE } else { MODE }.into());
+    file.entry("mode").or_insert(mode);
     Ok(())
 }
 

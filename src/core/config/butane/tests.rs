@@ -118,3 +118,50 @@ fn sections_about_fetching_keep_their_meaning() {
         "version": "3.4.0", "timeouts": {"httpTotal": 30}, "security": {"tls": {"certificateAuthorities": []}}}});
     assert_eq!(translated, expected);
 }
+
+/// Directory with the tree `site`: `b/`, `b/d` and a link.
+#[derive(Debug)]
+struct SiteTree;
+
+impl LocalFiles for SiteTree {
+    fn read(&self, _: &str) -> Result<Vec<u8>, LocalFileError> {
+        Err(LocalFileError::NoDirectory)
+    }
+
+    fn tree(&self, _: &str) -> Result<Vec<LocalEntry>, LocalFileError> {
+        let file = LocalNode::File { contents: b"d".into(), is_executable: true };
+        let nodes =
+            [("b", LocalNode::Directory), ("b/d", file), ("link", LocalNode::Link { target: "b/d".into() })];
+        Ok(nodes.map(|(path, node)| LocalEntry { path: path.into(), node }).into())
+    }
+}
+
+/// Expected values follow `walkTree` of Butane 0.29 (`base/v0_7/translate.go`).
+#[test]
+fn attributes_of_a_tree_are_given_to_all_that_it_holds() {
+    let translated = |version: &str, tree: &str| {
+        let text = format!("variant: fcos\nversion: {version}\nstorage: {{trees: [{tree}]}}\n");
+        translate(crate::core::config::document::parse(text.as_bytes()).unwrap(), &SiteTree)
+    };
+    let storage = |tree: &str| translated("1.7.0", tree).unwrap()["storage"].clone();
+    let plain = storage("{local: site, path: /etc/app}");
+    assert_eq!(plain["directories"], json!([]));
+    assert_eq!(plain["files"][0]["mode"], 0o755);
+
+    let owned = storage("{local: site, path: /etc/app, user: {name: app}, file_mode: 0640}");
+    let user = json!({"name": "app"});
+    let directory = |path: &str| json!({"path": path, "user": user, "mode": 0o755});
+    assert_eq!(owned["directories"], json!([directory("/etc/app"), directory("/etc/app/b")]));
+    assert_eq!(owned["links"], json!([{"path": "/etc/app/link", "user": user, "target": "b/d"}]));
+    assert_eq!((&owned["files"][0]["user"], &owned["files"][0]["mode"]), (&user, &json!(0o640)));
+
+    let moded = storage("{local: site, path: /etc/app/, dir_mode: 0700, group: {}}");
+    let directory = |path: &str| json!({"path": path, "mode": 0o700});
+    assert_eq!(moded["directories"], json!([directory("/etc/app"), directory("/etc/app/b")]));
+    let twice =
+        "{local: site, path: /etc/app, dir_mode: 0700}, {local: site, path: /etc/app, dir_mode: 0700}";
+    let refused = translated("1.7.0", twice).unwrap_err().to_string();
+    assert!(refused.contains("/etc/app/b is in the tree, and listed on its own"), "{refused}");
+    let refused = translated("1.6.0", "{local: site, file_mode: 0640}").unwrap_err().to_string();
+    assert!(refused.contains("storage.trees[0].file_mode: unknown key; a later version"), "{refused}");
+}

@@ -8,8 +8,12 @@ use crate::core::values::refusal::RefusalList;
 const ACCEPTED: &str =
     "`variant: fcos` with 1.0.0 to 1.7.0, and `variant: openshift` with 4.8.0 to 4.22.0 and 5.0.0";
 /// Number of the first Ignition version with each key, by the key's path without indices.
-const SINCE: [(&str, u32); 5] = [
+const SINCE: [(&str, u32); 9] = [
     ("storage.trees", 1),
+    ("storage.trees.dir_mode", 6),
+    ("storage.trees.file_mode", 6),
+    ("storage.trees.group", 6),
+    ("storage.trees.user", 6),
     ("kernel_arguments", 3),
     ("systemd.units.contents_local", 4),
     ("systemd.units.dropins.contents_local", 4),
@@ -90,8 +94,8 @@ fn of_openshift(version: &str) -> Option<u32> {
     Some(match minor {
         8..=13 => 2,
         14..=18 => 4,
-        19..=21 => 5,
-        22 => 6,
+        // Butane 0.28 translated 4.22.0 to 3.6.0, which its machine-config-operator does not support.
+        19..=22 => 5,
         _ => return None,
     })
 }
