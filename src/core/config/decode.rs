@@ -171,7 +171,8 @@ impl Decoding {
         let owner = self.owner(file.user.as_ref(), file.group.as_ref(), &field);
         if let (Some(contents), Some(append), Some(mode), Some(owner)) = (contents, append, mode, owner) {
             let overwrite = file.overwrite;
-            let spec = FileSpec { index, contents, append, mode, owner, overwrite };
+            let has_contents = file.contents.as_ref().is_some_and(|contents| contents.source.is_some());
+            let spec = FileSpec { index, contents, has_contents, append, mode, owner, overwrite };
             self.files.insert(path, spec);
         }
     }

@@ -89,6 +89,8 @@ pub struct FileSpec {
     pub index: usize,
     /// Decoded contents; empty where only `append` is given.
     pub contents: Vec<u8>,
+    /// False if the config gives no `contents.source`.
+    pub has_contents: bool,
     /// Decoded fragments to append, in order.
     pub append: Vec<Vec<u8>>,
     pub mode: u32,

@@ -236,6 +236,7 @@ mod tests {
             let spec = FileSpec {
                 index,
                 contents: contents.as_bytes().to_vec(),
+                has_contents: true,
                 append: Vec::new(),
                 mode: 0o644,
                 owner: FileOwner::default(),

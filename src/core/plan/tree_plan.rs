@@ -8,7 +8,7 @@ use super::facts::TreeFacts;
 use super::password::PasswordEdit;
 use super::steps::{PathObstruction, PriorChanges, StepInputs};
 use super::{TreePlan, kubeconfig, password, steps, unit_links};
-use crate::core::config::host_config::{CORE_USER, HostConfig};
+use crate::core::config::host_config::{CORE_USER, FileSpec, HostConfig};
 use crate::core::values::names::ManagedPath;
 use crate::core::values::paths::SHADOW;
 use crate::core::values::profile::Profile;
@@ -51,7 +51,7 @@ pub fn plan_tree(facts: &TreeFacts, request: TreePlanRequest<'_>) -> (TreePlan, 
     });
     steps.obstructions.extend(links.obstructions);
     if profile == Profile::Native {
-        steps.obstructions.extend(kept_by_overwrite_false(facts, current, desired));
+        steps.obstructions.extend(kept_local_files(facts, current, desired));
     }
     match password::edit(facts, current, desired, profile, today) {
         PasswordEdit::Unchanged => {}
@@ -81,26 +81,34 @@ fn unchanged(facts: &TreeFacts) -> BTreeSet<ManagedPath> {
     facts.desired.entries.iter().filter(is_unchanged).map(|(path, _)| path.clone()).collect()
 }
 
-/// Find existing files that are not managed and differ, where the config says `overwrite: false`.
-fn kept_by_overwrite_false(
+/// Find existing files that are not managed and that the config does not say to replace: with `overwrite: false`, or without
+/// contents. Ignition leaves the contents of the latter, or appends to them.
+fn kept_local_files(
     facts: &TreeFacts,
     current: Option<&HostConfig>,
     desired: &HostConfig,
 ) -> Vec<PathObstruction> {
     let is_ours = |path: &ManagedPath| current.is_some_and(|current| current.files.contains_key(path));
-    let wished = desired.files.iter().filter(|(path, file)| file.overwrite == Some(false) && !is_ours(path));
-    let differing = wished.filter(|(path, _)| {
-        let (node, entry) = (facts.observed.get(*path), facts.desired.entries.get(*path));
-        let (Some(node), Some(entry)) = (node, entry) else { return false };
-        node.exists() && entry.drift(node, &facts.observed).is_some()
-    });
-    differing
-        .map(|(path, file)| PathObstruction {
-            path: path.clone(),
-            reason: format!(
-                "spec.config.storage.files[{}].overwrite is false, but {path} exists and differs; remove it, or allow it to be overwritten",
-                file.index
-            ),
+    let foreign = desired.files.iter().filter(|(path, _)| !is_ours(path));
+    let reason = |path: &ManagedPath, file: &FileSpec| {
+        let (node, entry) = (facts.observed.get(path)?, facts.desired.entries.get(path)?);
+        let field = format!("spec.config.storage.files[{}]", file.index);
+        if !node.exists() || entry.drift(node, &facts.observed).is_none() {
+            return None;
+        }
+        let is_filled = matches!(node, PathState::File { size, .. } if *size > 0);
+        if file.overwrite == Some(false) {
+            return Some(format!(
+                "{field}.overwrite is false, but {path} exists and differs; remove it, or allow it to be overwritten"
+            ));
+        }
+        (!file.has_contents && is_filled).then(|| {
+            format!(
+                "{field} has no contents, but {path} exists and would lose its own; give the contents that it shall have (`data:,` for none), or leave the path out"
+            )
         })
+    };
+    foreign
+        .filter_map(|(path, file)| Some(PathObstruction { path: path.clone(), reason: reason(path, file)? }))
         .collect()
 }

@@ -209,7 +209,13 @@ fn preexisting_directories_are_kept() {
     let host = Host::new();
     host.0.directory("/etc/adm");
     fs::set_permissions(host.0.at("/etc/adm"), fs::Permissions::from_mode(0o700)).unwrap();
-    host.applies(&ignition("storage", &json!({"directories": [{"path": "/etc/adm"}, {"path": "/etc/new"}]})));
+    let config = ignition("storage", &json!({"directories": [{"path": "/etc/adm"}, {"path": "/etc/new"}]}));
+    let (root, desired) = (host.0.root().as_os_str().to_owned(), host.written(&config));
+    let line = ["plan".as_ref(), "--root".as_ref(), root.as_os_str(), "--desired".as_ref()];
+    let plan = flameholder(line.into_iter().chain([desired.as_os_str()])).stdout;
+    let changes = "~ /etc/adm  0755; changes mode or owner of an existing directory, for good";
+    assert!(plan.contains(changes) && plan.contains("+ /etc/new  0755\n"), "{plan}");
+    host.applies(&config);
     host.applies(&empty());
     assert!(host.0.at("/etc/adm").is_dir());
     assert!(!host.0.at("/etc/new").exists());
@@ -285,6 +291,20 @@ fn overwrite_false_is_honoured() {
     same["overwrite"] = json!(false);
     host.applies(&files(&[same]));
     assert_eq!(host.text("/etc/mine"), "mine");
+}
+
+#[test]
+fn file_without_contents_replaces_none_that_has_some() {
+    let host = Host::new();
+    host.put("/etc/mine", "mine");
+    for key in ["mode", "append"] {
+        let mut wish = json!({"path": "/etc/mine"});
+        wish[key] = if key == "mode" { json!(0o600) } else { json!([{"source": "data:,more"}]) };
+        host.assert_obstructed(&files(&[wish]), "/etc/mine");
+    }
+    assert_eq!(host.text("/etc/mine"), "mine");
+    host.applies(&files(&[file("/etc/mine", ""), json!({"path": "/etc/new"})]));
+    assert_eq!((host.text("/etc/mine").as_str(), host.text("/etc/new").as_str()), ("", ""));
 }
 
 #[test]

@@ -183,7 +183,11 @@ fn row(
             note.push_str("; replaces a local file, which is kept");
             RowSign::Changed
         }
-        Some(DiskEffect::Changed) | None => RowSign::of(changed.change),
+        Some(DiskEffect::ChangesAttributes) if changed.change == ChangeKind::Add => {
+            note.push_str("; changes mode or owner of an existing directory, for good");
+            RowSign::Changed
+        }
+        Some(DiskEffect::Changed | DiskEffect::ChangesAttributes) | None => RowSign::of(changed.change),
     };
     ChangeRow::new(sign, name.to_owned(), note)
 }

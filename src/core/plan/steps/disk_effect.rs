@@ -19,6 +19,8 @@ pub enum DiskEffect {
     Unchanged,
     /// A file or link that no config manages is replaced. It is kept, and returns when the path is no longer managed.
     ReplacesLocal,
+    /// A directory that exists gets another mode or owner. They stay when the path is no longer managed.
+    ChangesAttributes,
     /// The path is created, changed or removed.
     Changed,
 }
@@ -35,6 +37,11 @@ impl TreePlan {
             self.unchanged.contains(path).then_some(DiskEffect::Unchanged)
         } else if steps.iter().chain(&self.steps.preserve).any(preserves) {
             Some(DiskEffect::ReplacesLocal)
+        } else if steps
+            .iter()
+            .any(|step| matches!(step, PlanStep::SetAttributes { path: kept, .. } if kept == path))
+        {
+            Some(DiskEffect::ChangesAttributes)
         } else {
             Some(DiskEffect::Changed)
         }
