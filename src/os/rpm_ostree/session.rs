@@ -201,6 +201,19 @@ impl RpmOstreeSession {
         })
     }
 
+    /// Make the booted deployment the default boot entry: rpm-ostreed changes the packages of the default one. Another is the
+    /// default after a choice in the boot menu.
+    fn make_default(&mut self, booted: &Deployment, deployments: &[Deployment]) -> Result<(), OsError> {
+        let stateroot = &booted.id.stateroot;
+        let is_entry =
+            |deployment: &&Deployment| !deployment.staged && deployment.id.stateroot == *stateroot;
+        if deployments.iter().find(is_entry).is_some_and(|first| first.id != booted.id) {
+            log::info!("the booted deployment becomes the default boot entry, which rpm-ostreed starts from");
+            self.local(SysrootAccess::Stage)?.set_default(&booted.id)?;
+        }
+        Ok(())
+    }
+
     /// Return true if the booted rpm-ostreed supports container images, or if its version is unknown.
     fn knows_images(&mut self, booted: &Deployment) -> Result<bool, OsError> {
         let version = self.local(SysrootAccess::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
@@ -251,7 +264,7 @@ impl Sysroot for RpmOstreeSession {
         progress: &mut dyn FnMut(PullProgress),
     ) -> Result<ImportedCommit, OsError> {
         let deployments = self.deployments()?;
-        let Some(booted) = deployments.into_iter().find(|deployment| deployment.booted) else {
+        let Some(booted) = deployments.iter().find(|deployment| deployment.booted).cloned() else {
             return Err(OsError::NotRunning { path: SYSROOT.into() });
         };
         // Pulling the image with libostree would drop layered packages, so rpm-ostreed has to do it if there
@@ -290,6 +303,7 @@ impl Sysroot for RpmOstreeSession {
             Some(image) => LayerBase::Image(image.clone()),
         };
         let request = LayerRequest { base, change: wanted.packages.clone() };
+        self.make_default(&booted, &deployments)?;
         let (made, transactions) = self.layer_with_retries(&request, progress)?;
         let staged = made.as_ref().map(|made| made.id.clone());
         self.made.clone_from(&staged);

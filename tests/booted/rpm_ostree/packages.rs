@@ -188,6 +188,26 @@ fn packages_survive_an_image_update() {
 }
 
 #[test]
+fn packages_follow_the_booted_deployment_after_a_choice_in_the_boot_menu() {
+    let host = enterprise();
+    let extensions_ref = extensions_image(&host, &["usbguard"]);
+    let bus = Bus::start(&host);
+    assert_unlocked(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None));
+    drop(bus);
+    host.reboot();
+    host.shut_down();
+    host.boot_entry(1).assert_success();
+    assert_eq!(installed(&host), [""; 0]);
+    let image = host.image(&Os::new(2));
+    let bus = Bus::start(&host);
+    assert_unlocked(&host.apply(&with(&host, &full_config("two"), "", &[], &extensions_ref), Some(&image)));
+    drop(bus);
+    host.reboot();
+    assert!(host.etc("os/version-2.conf").exists());
+    assert_eq!(installed(&host), [""; 0]);
+}
+
+#[test]
 fn temporary_repository_is_removed_after_failures_and_kills() {
     let host = enterprise();
     let extensions_ref = extensions_image(&host, &["usbguard"]);

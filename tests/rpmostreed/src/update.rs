@@ -161,9 +161,10 @@ fn run_sanity_check(sysroot: &ostree::Sysroot) -> anyhow::Result<()> {
     }
 }
 
-/// Deployment whose origin is changed: the pending one, else the booted one.
+/// Deployment whose origin is changed: the first in the order of the boot menu, the staged one included, whichever is booted
+/// (`rpmostree_syscore_get_origin_merge_deployment`).
 pub(crate) fn origin_merge(sysroot: &ostree::Sysroot, stateroot: &str) -> anyhow::Result<ostree::Deployment> {
-    let merge = sysroot.staged_deployment().or_else(|| sysroot.merge_deployment(Some(stateroot)));
+    let merge = sysroot.deployments().into_iter().find(|deployment| deployment.osname() == stateroot);
     merge.ok_or_else(|| anyhow::anyhow!("No deployments found for {stateroot}"))
 }
 
