@@ -205,8 +205,7 @@ impl RpmOstreeSession {
     /// default after a choice in the boot menu.
     fn make_default(&mut self, booted: &Deployment, deployments: &[Deployment]) -> Result<(), OsError> {
         let stateroot = &booted.id.stateroot;
-        let is_entry =
-            |deployment: &&Deployment| !deployment.staged && deployment.id.stateroot == *stateroot;
+        let is_entry = |deployment: &&Deployment| !deployment.staged && deployment.id.stateroot == *stateroot;
         if deployments.iter().find(is_entry).is_some_and(|first| first.id != booted.id) {
             log::info!("the booted deployment becomes the default boot entry, which rpm-ostreed starts from");
             self.local(SysrootAccess::Stage)?.set_default(&booted.id)?;

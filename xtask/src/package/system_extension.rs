@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
+use rustix::fs::XattrFlags;
 
 use super::VERSION;
 use crate::{install, invocation};
@@ -16,6 +17,46 @@ use crate::{install, invocation};
 pub const NAME: &str = "flameholder";
 /// Files that belong to an OS image or a package only.
 const LEFT_OUT: [&str; 3] = ["usr/lib/systemd", "usr/lib/tmpfiles.d", "usr/lib/flameholder"];
+
+/// Types of the files in the image, in the targeted policy of Fedora, by the paths that they begin with; the last that fits
+/// counts. A host without labels in the image would have none on the directories of `/usr` either, which an overlay takes from
+/// its topmost layer. The executables have no types of their own: a host need not have the policy module, and an unknown type
+/// counts as no label.
+const TYPES: [(&str, &str); 6] = [
+    ("usr", "usr_t"),
+    ("usr/bin", "bin_t"),
+    ("usr/lib", "lib_t"),
+    ("usr/libexec", "bin_t"),
+    ("usr/share", "usr_t"),
+    ("usr/share/man", "man_t"),
+];
+const LABEL: &str = "security.selinux";
+
+/// Return the label of a path in the image, as the kernel stores it.
+fn label_of(path: &Path) -> String {
+    let named = TYPES.iter().rev().find(|(above, _)| path.starts_with(above));
+    let named = named.map_or("root_t", |(_, named)| *named);
+    format!("system_u:object_r:{named}:s0\0")
+}
+
+/// Label all below `directory` of the tree. Only root can.
+fn label(tree: &Path, directory: &Path) -> Result<()> {
+    let set = |path: &Path| {
+        let label = label_of(path.strip_prefix(tree)?);
+        rustix::fs::lsetxattr(path, LABEL, label.as_bytes(), XattrFlags::empty())
+            .with_context(|| format!("labelling {}", path.display()))
+    };
+    set(directory)?;
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            label(tree, &entry.path())?;
+        } else {
+            set(&entry.path())?;
+        }
+    }
+    Ok(())
+}
 
 /// Architecture of this machine, as systemd spells it (`os-release(5)`, `ConditionArchitecture=`).
 fn architecture() -> Result<&'static str> {
@@ -49,6 +90,14 @@ pub(super) fn build(laid_out: &Path, scratch: &Path, output: &Path) -> Result<Pa
     let place = tree.join(format!("usr/lib/extension-release.d/extension-release.{NAME}"));
     install::replace(&place, release.as_bytes(), 0o644)?;
     let image = output.join(file_name()?);
+    if rustix::process::geteuid().is_root() {
+        label(&tree, &tree)?;
+    } else {
+        eprintln!(
+            "{}: without labels, for hosts that do not enforce SELinux: only root can give them",
+            image.display()
+        );
+    }
     let mut make = Command::new("mksquashfs");
     make.arg(&tree).arg(&image).args(["-all-root", "-noappend", "-no-progress", "-quiet", "-comp", "zstd"]);
     invocation::run(make.stdout(Stdio::null()))?;
@@ -67,6 +116,23 @@ pub(super) fn verify(image: &Path) -> Result<()> {
     }
     for place in ["/etc", "/var", "/usr/lib/systemd", "/usr/lib/os-release"] {
         ensure!(!list.lines().any(|line| line.starts_with(place)), "{} has {place}", image.display());
+    }
+    if rustix::process::geteuid().is_root() { verify_labels(image) } else { Ok(()) }
+}
+
+/// Check that the labels are in the image, by unpacking some of it.
+fn verify_labels(image: &Path) -> Result<()> {
+    let scratch = tempfile::tempdir()?;
+    let tree = scratch.path().join("tree");
+    let mut unpack = Command::new("unsquashfs");
+    unpack.args(["-no-progress", "-quiet", "-dest"]).arg(&tree).arg(image).arg("usr/bin/flameholder");
+    invocation::run(unpack.stdout(Stdio::null()))?;
+    for path in ["usr", "usr/bin", "usr/bin/flameholder"] {
+        let mut found = [0; 256];
+        let length = rustix::fs::lgetxattr(tree.join(path), LABEL, &mut found).unwrap_or_default();
+        let found = String::from_utf8_lossy(found.get(..length).unwrap_or_default());
+        let expected = label_of(Path::new(path));
+        ensure!(found == expected, "{}: /{path} has the label {found:?}", image.display());
     }
     Ok(())
 }
