@@ -5,6 +5,7 @@ use zbus::zvariant::Value;
 use super::proxies::DbusOptions;
 use crate::core::config::layering::LayeringChange;
 use crate::core::values::image::ImageRef;
+use crate::os::{Deployment, ImportRequest};
 
 /// Base of the new deployment.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -24,6 +25,19 @@ pub struct LayerRequest {
 }
 
 impl LayerRequest {
+    /// Return the request for `wanted` on a host that runs the deployment `booted`.
+    #[must_use]
+    pub fn of(wanted: &ImportRequest, booted: &Deployment) -> Self {
+        let base = match &wanted.image {
+            None => LayerBase::BootedCommit,
+            Some(image) if image.digest().is_none() && booted.image.as_ref() == Some(image) => {
+                LayerBase::BootedImageName
+            }
+            Some(image) => LayerBase::Image(image.clone()),
+        };
+        Self { base, change: wanted.packages.clone() }
+    }
+
     /// Image that the transaction may pull.
     #[must_use]
     pub fn image(&self) -> Option<&ImageRef> {

@@ -6,7 +6,7 @@ use std::time::Instant;
 use super::RpmOstreeDeadlines;
 use super::daemon::RpmOstreeDaemon;
 use super::progress_messages::TransactionProgress;
-use super::request::{LayerBase, LayerRequest};
+use super::request::LayerRequest;
 use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
 use super::verdict::{FailedLayering, LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
@@ -294,14 +294,7 @@ impl Sysroot for RpmOstreeSession {
             bytes_done: 0,
             bytes: 0,
         });
-        let base = match &wanted.image {
-            None => LayerBase::BootedCommit,
-            Some(image) if image.digest().is_none() && booted.image.as_ref() == Some(image) => {
-                LayerBase::BootedImageName
-            }
-            Some(image) => LayerBase::Image(image.clone()),
-        };
-        let request = LayerRequest { base, change: wanted.packages.clone() };
+        let request = LayerRequest::of(wanted, &booted);
         self.make_default(&booted, &deployments)?;
         let (made, transactions) = self.layer_with_retries(&request, progress)?;
         let staged = made.as_ref().map(|made| made.id.clone());

@@ -68,10 +68,10 @@ impl TreeAttributes {
     }
 
     /// Return a new entry for the path.
-    fn node(&self, path: &str) -> Value {
+    fn node(&self, path: &str) -> Map<String, Value> {
         let mut node = self.owner.clone();
         node.insert("path".to_owned(), path.into());
-        node.into()
+        node
     }
 }
 
@@ -113,9 +113,10 @@ impl StorageListing {
         if is_listed || !self.directory_paths.insert(path.to_owned()) {
             return Err("listed on its own");
         }
+        let mode = attributes.dir_mode.clone().unwrap_or_else(|| DIRECTORY_MODE.into());
         let mut directory = attributes.node(path);
-        directory["mode"] = attributes.dir_mode.clone().unwrap_or_else(|| DIRECTORY_MODE.into());
-        self.directories.push(directory);
+        directory.insert("mode".to_owned(), mode);
+        self.directories.push(directory.into());
         Ok(())
     }
 
@@ -131,7 +132,7 @@ impl StorageListing {
         let count = items.len();
         let index = *places.entry(path.to_owned()).or_insert(count);
         if index == count {
-            items.push(attributes.node(path));
+            items.push(attributes.node(path).into());
         }
         let Some(item) = items.get_mut(index).and_then(Value::as_object_mut) else { return Ok(()) };
         match node {

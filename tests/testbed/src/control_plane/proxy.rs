@@ -156,10 +156,7 @@ async fn answer(
         body: body.to_vec(),
         is_answered: matches!(fault, Fault::None | Fault::Delayed(_)),
     };
-    let note = move || {
-        log.0.lock().unwrap().note(recorded);
-        log.1.notify_all();
-    };
+    let note = move || note(&log, recorded);
     match fault {
         Fault::None
         | Fault::Truncated
@@ -199,6 +196,11 @@ async fn answer(
     let (head, body) = answered.await.unwrap().map_err(|_| Broken)?.into_parts();
     let body = Breakable { body: Box::pin(body.map_err(|_| Broken)), faults: Box::pin(broken(faults)) };
     Ok(Response::from_parts(head, UnsyncBoxBody::new(body)))
+}
+
+fn note((log, changed): &(Mutex<RequestLog>, Condvar), request: RecordedRequest) {
+    log.lock().unwrap().note(request);
+    changed.notify_all();
 }
 
 fn refusal(code: u16, text: &str) -> Answer {
