@@ -37,6 +37,12 @@ pub struct DrainClient {
 }
 
 impl DrainClient {
+    /// Return true if the host has the kubeconfig.
+    #[must_use]
+    pub fn has_kubeconfig(&self) -> bool {
+        self.identity.has_kubeconfig()
+    }
+
     /// Read the kubeconfig anew for the next request.
     pub fn forget_client(&self) {
         self.identity.forget_client();

@@ -110,6 +110,7 @@ impl LocalDirectory {
         let directory = self.open(&path, OFlags::RDONLY | OFlags::DIRECTORY)?;
         self.note(Some(&full));
         let mut names = BTreeSet::new();
+        let listed = entries.iter().filter(|entry| entry.node != LocalNode::Directory).count();
         for entry in Dir::read_from(&directory).map_err(failed)? {
             let name = entry.map_err(failed)?.file_name().to_owned();
             if !matches!(name.to_bytes(), b"." | b"..") {
@@ -121,7 +122,7 @@ impl LocalDirectory {
                 })?;
                 names.insert(text);
             }
-            if names.len() + entries.len() > limits::STORAGE_ENTRIES {
+            if names.len() + listed > limits::STORAGE_ENTRIES {
                 return Err(LocalFileError::TooMany);
             }
         }

@@ -51,7 +51,7 @@ impl OwnDrain {
     pub async fn run(self, mut commands: UnboundedReceiver<SourceCommand>) {
         let mut work = NodeWork::Idle;
         // The daemon may have been started anew after it had cordoned the Node.
-        let mut may_be_cordoned = self.rules.is_some() || self.is_node;
+        let mut may_be_cordoned = self.rules.is_some() || self.is_node || self.client.has_kubeconfig();
         loop {
             tokio::select! {
                 command = commands.recv() => match command {
@@ -127,7 +127,11 @@ impl OwnDrain {
         let is_idle = matches!(work, NodeWork::Idle);
         let is_released = matches!(NodeDemand::of(phase), NodeDemand::Schedulable | NodeDemand::Uncordoned);
         if may_be_cordoned && is_idle && is_released {
-            *work = NodeWork::Uncordoning(None, Box::pin(uncordon(self.client.clone())));
+            let client = self.client.clone();
+            *work = NodeWork::Uncordoning(
+                None,
+                if self.is_node { Box::pin(uncordon(client)) } else { Box::pin(uncordon_if_node(client)) },
+            );
         }
     }
 }
@@ -144,17 +148,26 @@ async fn finished(work: &mut NodeWork) -> Option<SourceEvent> {
     }
 }
 
+/// Uncordon the Node of a host that may be none: an error says as little as a Node that was never cordoned.
+async fn uncordon_if_node(client: DrainClient) {
+    match client.uncordon().await {
+        Ok(is_changed) => note_uncordoned(&client, is_changed),
+        Err(error) => log::debug!("no node {} to uncordon: {error}", client.node, error = chain(&error)),
+    }
+}
+
+fn note_uncordoned(client: &DrainClient, is_changed: bool) {
+    if is_changed {
+        log::info!("the node {} is uncordoned", client.node);
+    }
+}
+
 /// Uncordon the Node, however long the API server cannot be reached.
 async fn uncordon(client: DrainClient) {
     let (mut said, mut retry) = (String::new(), RetryTimer::default());
     loop {
         let error = match client.uncordon().await {
-            Ok(is_changed) => {
-                if is_changed {
-                    log::info!("the node {} is uncordoned", client.node);
-                }
-                return;
-            }
+            Ok(is_changed) => return note_uncordoned(&client, is_changed),
             Err(error) => error,
         };
         let reason = chain(&error);

@@ -54,7 +54,7 @@ fn image_without_the_agent_that_this_one_has_is_refused_before_the_reboot() {
     let with_agent = |os: u32| Os::new(os).with_agent(env!("CARGO_PKG_VERSION"), true);
     let host = Host::install(with_agent(1));
     let (config, image) = (with_file("/etc/app/b.conf"), host.image(&Os::new(2)));
-    assert_refused(&host, &config, Some(&image), &["has no agent", "`flameholder adopt`"]);
+    assert_refused(&host, &config, Some(&image), &["has no agent", "add the agent to the image"]);
     let image = host.image(&with_agent(3));
     host.update(&host.config(config.json()), Some(&image));
 }

@@ -1,5 +1,7 @@
 //! Daemon that drains its own Node, without a controller of the cluster.
 
+use std::fs;
+
 use nix::sys::signal::Signal;
 use osimage::Os;
 use serde_json::{Value, json};
@@ -106,7 +108,11 @@ fn node_that_was_cordoned_is_uncordoned_where_the_daemon_drains_no_longer() {
     agent.wait_for_line("Draining rendered-one: ");
     drop(agent);
     assert!(cluster.is_cordoned());
-    host.write_etc("flameholder/config.d/50-drain.toml", &DRAIN.replace("enabled = true", "enabled = false"));
+    // Without a kubeconfig in the settings, that of the kubelet.
+    let kubelet = fs::read(host.path("media/kubelet")).unwrap();
+    fs::create_dir_all(host.var("lib/kubelet")).unwrap();
+    fs::write(host.var("lib/kubelet/kubeconfig"), kubelet).unwrap();
+    host.write_etc("flameholder/config.d/50-drain.toml", "[source]\nnode-name = \"edge-7\"\n");
     cluster.delete_pod("bare");
     let mut agent = Agent::start(&host, &SOURCE);
     agent.wait_for_text("the node edge-7 is uncordoned");

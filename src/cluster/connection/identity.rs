@@ -63,6 +63,12 @@ impl ClusterIdentity {
         Ok(client)
     }
 
+    /// Return true if the kubeconfig exists.
+    #[must_use]
+    pub fn has_kubeconfig(&self) -> bool {
+        self.path.exists()
+    }
+
     /// Drop the client: the next request reads the kubeconfig again.
     pub fn forget_client(&self) {
         *self.client.lock().unwrap_or_else(PoisonError::into_inner) = None;

@@ -142,7 +142,10 @@ fn followed<T: Send + 'static>(
         let pause = seen.as_ref().err().map(|error| error.retry_after().max(PAUSE));
         Some((seen, (watch, pause.unwrap_or_default())))
     });
-    let is_known = |seen: &Result<_, ClusterError>| ready(!matches!(seen, Err(ClusterError::NotFound(_))));
+    let is_known = move |seen: &Result<_, ClusterError>| {
+        // Every cluster knows Nodes.
+        ready(resource == FleetResource::Nodes || !matches!(seen, Err(ClusterError::NotFound(_))))
+    };
     let seen = move |seen: Result<_, _>| seen.map(change).map_err(|error| UnreadResource { resource, error });
     changes.filter(is_known).map(seen).boxed()
 }

@@ -81,8 +81,8 @@ fn unchanged(facts: &TreeFacts) -> BTreeSet<ManagedPath> {
     facts.desired.entries.iter().filter(is_unchanged).map(|(path, _)| path.clone()).collect()
 }
 
-/// Find existing files that are not managed and that the config does not say to replace: with `overwrite: false`, or without
-/// contents. Ignition leaves the contents of the latter, or appends to them.
+/// Find existing files that are not managed and that the config does not say to replace: with `overwrite: false`, or with no
+/// contents at all. Ignition leaves the contents of the latter. A MachineConfig says `overwrite: true` of an empty file.
 fn kept_local_files(
     facts: &TreeFacts,
     current: Option<&HostConfig>,
@@ -102,7 +102,8 @@ fn kept_local_files(
                 "{field}.overwrite is false, but {path} exists and differs; remove it, or allow it to be overwritten"
             ));
         }
-        (!file.has_contents && is_filled).then(|| {
+        let says_nothing = !file.has_contents && file.append.is_empty() && file.overwrite.is_none();
+        (says_nothing && is_filled).then(|| {
             format!(
                 "{field} has no contents, but {path} exists and would lose its own; give the contents that it shall have (`data:,` for none), or leave the path out"
             )

@@ -1,4 +1,4 @@
-//! Progress of a transaction, parsed from its messages for humans: rpm-ostreed reports no byte counts for
+//! Progress and waits of a transaction, parsed from its messages for humans: rpm-ostreed reports no byte counts for
 //! container images.
 
 use super::transaction::RpmOstreeEvent;
@@ -85,6 +85,23 @@ fn bytes(text: &str) -> Option<u64> {
     let (whole, tenths) = number.split_once('.').unwrap_or((number, "0"));
     let tenths: u64 = tenths.get(..1)?.parse().ok()?;
     Some(whole.parse::<u64>().ok()?.saturating_mul(factor).saturating_add(tenths * factor / 10))
+}
+
+/// Logs each reason of a wait once.
+#[derive(Debug, Default)]
+pub(super) struct BusyNotice {
+    logged: String,
+}
+
+impl BusyNotice {
+    pub(super) fn log(&mut self, event: &RpmOstreeEvent) {
+        if let RpmOstreeEvent::Busy(with) = event
+            && self.logged != *with
+        {
+            log::warn!("waiting for rpm-ostreed, which is busy: {with}");
+            self.logged.clone_from(with);
+        }
+    }
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::time::Instant;
 
 use super::RpmOstreeDeadlines;
 use super::daemon::RpmOstreeDaemon;
-use super::progress_messages::TransactionProgress;
+use super::progress_messages::{BusyNotice, TransactionProgress};
 use super::request::LayerRequest;
-use super::transaction::{RpmOstreeEvent, RpmOstreeOutcome};
+use super::transaction::RpmOstreeOutcome;
 use super::verdict::{FailedLayering, LayerVerdict, conclude};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::image_policy::SignatureVerdict;
@@ -201,39 +201,33 @@ impl RpmOstreeSession {
         })
     }
 
-    /// Make the booted deployment the default boot entry: rpm-ostreed changes the packages of the default one. Another is the
-    /// default after a choice in the boot menu.
-    fn make_default(&mut self, booted: &Deployment, deployments: &[Deployment]) -> Result<(), OsError> {
+    /// Make the booted deployment the default boot entry where its packages matter: rpm-ostreed changes those of the default
+    /// one. Another is the default after a choice in the boot menu, or a rollback of another program. Return that one.
+    fn make_default(
+        &mut self,
+        request: &LayerRequest,
+        booted: &Deployment,
+        deployments: &[Deployment],
+    ) -> Result<Option<DeploymentId>, OsError> {
         let stateroot = &booted.id.stateroot;
-        let is_entry = |deployment: &&Deployment| !deployment.staged && deployment.id.stateroot == *stateroot;
-        if deployments.iter().find(is_entry).is_some_and(|first| first.id != booted.id) {
-            log::info!("the booted deployment becomes the default boot entry, which rpm-ostreed starts from");
-            self.local(SysrootAccess::Stage)?.set_default(&booted.id)?;
+        let mut entries =
+            deployments.iter().filter(|found| !found.staged && found.id.stateroot == *stateroot);
+        let Some(first) = entries.next().filter(|first| first.id != booted.id) else { return Ok(None) };
+        if request.image().is_some() && !first.is_layered() && !booted.is_layered() {
+            return Ok(None);
         }
-        Ok(())
+        log::warn!(
+            "{} was to boot next; the booted deployment takes its place, which rpm-ostreed starts from",
+            first.id
+        );
+        self.local(SysrootAccess::Stage)?.set_default(&booted.id)?;
+        Ok(Some(first.id.clone()))
     }
 
     /// Return true if the booted rpm-ostreed supports container images, or if its version is unknown.
     fn knows_images(&mut self, booted: &Deployment) -> Result<bool, OsError> {
         let version = self.local(SysrootAccess::Read)?.package_version(&booted.id.commit, "rpm-ostree")?;
         Ok(version.as_deref().is_none_or(is_new_enough))
-    }
-}
-
-/// Logs each reason of a wait once.
-#[derive(Debug, Default)]
-struct BusyNotice {
-    logged: String,
-}
-
-impl BusyNotice {
-    fn log(&mut self, event: &RpmOstreeEvent) {
-        if let RpmOstreeEvent::Busy(with) = event
-            && self.logged != *with
-        {
-            log::warn!("waiting for rpm-ostreed, which is busy: {with}");
-            self.logged.clone_from(with);
-        }
     }
 }
 
@@ -295,8 +289,12 @@ impl Sysroot for RpmOstreeSession {
             bytes: 0,
         });
         let request = LayerRequest::of(wanted, &booted);
-        self.make_default(&booted, &deployments)?;
-        let (made, transactions) = self.layer_with_retries(&request, progress)?;
+        let former = self.make_default(&request, &booted, &deployments)?;
+        let layered = self.layer_with_retries(&request, progress);
+        if let (Err(_), Some(former)) = (&layered, former) {
+            self.local(SysrootAccess::Stage)?.set_default(&former)?;
+        }
+        let (made, transactions) = layered?;
         let staged = made.as_ref().map(|made| made.id.clone());
         self.made.clone_from(&staged);
         let deployment = made.unwrap_or(booted);

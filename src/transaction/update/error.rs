@@ -30,7 +30,7 @@ pub enum UpdateError {
     /// The new deployment would boot without an agent: nothing would activate its generation, start the workload that waits for
     /// that, check the boot or roll back.
     #[error(
-        "the OS image {0} has no agent, and the one of this host is in the image that it runs: the new deployment would boot without an agent, and its workload would not start; add the agent to the image, or copy it to this host with `flameholder adopt`; to remove the agent, change the image with `rpm-ostree rebase` or `bootc switch`"
+        "the OS image {0} has no agent, and the one of this host is in the image that it runs: the new deployment would boot without an agent, and its workload would not start; add the agent to the image, or, to remove the agent, change the image with `rpm-ostree rebase` or `bootc switch`"
     )]
     AgentMissing(String),
     /// Another program discarded or replaced the staged deployment.

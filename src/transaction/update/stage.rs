@@ -1,5 +1,6 @@
 //! Staging of a generation on the running host: the deployment is checked out and locked, and everything
-//! that finalization needs is durable. The default boot entry is unchanged.
+//! that finalization needs is durable. The default boot entry is unchanged, but where rpm-ostreed changes the packages of
+//! another than the booted one.
 
 use std::path::Path;
 

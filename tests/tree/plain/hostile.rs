@@ -297,14 +297,18 @@ fn overwrite_false_is_honoured() {
 fn file_without_contents_replaces_none_that_has_some() {
     let host = Host::new();
     host.put("/etc/mine", "mine");
-    for key in ["mode", "append"] {
-        let mut wish = json!({"path": "/etc/mine"});
-        wish[key] = if key == "mode" { json!(0o600) } else { json!([{"source": "data:,more"}]) };
-        host.assert_obstructed(&files(&[wish]), "/etc/mine");
-    }
+    host.assert_obstructed(&files(&[json!({"path": "/etc/mine", "mode": 0o600})]), "/etc/mine");
     assert_eq!(host.text("/etc/mine"), "mine");
-    host.applies(&files(&[file("/etc/mine", ""), json!({"path": "/etc/new"})]));
-    assert_eq!((host.text("/etc/mine").as_str(), host.text("/etc/new").as_str()), ("", ""));
+    host.applies(&files(&[json!({"path": "/etc/mine", "append": [{"source": "data:,%20more"}]})]));
+    assert_eq!(host.text("/etc/mine"), "mine more");
+    host.applies(&empty());
+    let replacing = json!({"path": "/etc/mine", "overwrite": true});
+    for emptied in [file("/etc/mine", ""), replacing] {
+        host.applies(&files(&[emptied, json!({"path": "/etc/new"})]));
+        assert_eq!((host.text("/etc/mine").as_str(), host.text("/etc/new").as_str()), ("", ""));
+        host.applies(&empty());
+        assert_eq!(host.text("/etc/mine"), "mine");
+    }
 }
 
 #[test]

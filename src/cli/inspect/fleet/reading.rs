@@ -96,6 +96,7 @@ pub(super) async fn watch(
             change = changes.next() => match change {
                 Some(change) => {
                     let had_nodes = fleet.has_nodes();
+                    let mut is_new = true;
                     match change {
                         Ok(change) => {
                             failed.remove(&change.resource());
@@ -105,9 +106,13 @@ pub(super) async fn watch(
                         Err(UnreadResource { resource: FleetResource::Nodes, error }) if !had_nodes => {
                             return Err(error.into());
                         }
-                        Err(unread) => drop(failed.insert(unread.resource, chain(&unread))),
+                        Err(unread) => {
+                            let reason = chain(&unread);
+                            // Each attempt fails with the same.
+                            is_new = failed.insert(unread.resource, reason.clone()) != Some(reason);
+                        }
                     }
-                    if fleet.has_nodes() {
+                    if is_new && fleet.has_nodes() {
                         let pause = if had_nodes { PAUSE } else { Duration::ZERO };
                         due.get_or_insert(Instant::now() + pause);
                     }
