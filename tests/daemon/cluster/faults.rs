@@ -115,6 +115,8 @@ fn broken_api_server_is_retried_with_backoff_and_followed_once_it_answers() {
     // The daemon waits in its phase, and follows the desired config at the next retry.
     assert_eq!(agent.phases().last(), Some(&"Draining"));
     assert!(agent.logind.calls().is_empty(), "{:?}", agent.logind.calls());
+    // The controller may have cordoned the node: it is asked to uncordon it again.
+    cluster.controller.answer(Answers::Promptly);
     cluster.set_desired_config("rendered-one");
     cluster.proxy.fail(Fault::None);
     agent.wait_for_line("Done rendered-one");
