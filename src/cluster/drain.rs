@@ -52,17 +52,20 @@ impl DrainClient {
         Ok(objects(self.identity.client()?, "", "Node"))
     }
 
-    /// Cordon the Node, unless it is cordoned already. Return true if it was not.
-    pub async fn cordon(&self) -> Result<bool, ClusterError> {
+    /// Cordon the Node, unless it is cordoned already.
+    pub async fn cordon(&self) -> Result<(), ClusterError> {
         let is_cordoned =
             |node: &DynamicObject| node.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
-        self.change(is_cordoned, &json!("true"), &json!(true)).await
+        self.change(is_cordoned, &json!("true"), &json!(true)).await.map(drop)
     }
 
-    /// Uncordon the Node, if the daemon has cordoned it. Return true if it had.
-    pub async fn uncordon(&self) -> Result<bool, ClusterError> {
+    /// Uncordon the Node, if the daemon has cordoned it.
+    pub async fn uncordon(&self) -> Result<(), ClusterError> {
         let is_ours = |node: &DynamicObject| node.annotations().contains_key(CORDONED);
-        self.change(|node| !is_ours(node), &Value::Null, &Value::Null).await
+        if self.change(|node| !is_ours(node), &Value::Null, &Value::Null).await? {
+            log::info!("the node {} is uncordoned", self.node);
+        }
+        Ok(())
     }
 
     /// Change the Node unless it is as it should be. If another client changes it meanwhile, it is looked at again. Return true

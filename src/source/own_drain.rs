@@ -150,26 +150,15 @@ async fn finished(work: &mut NodeWork) -> Option<SourceEvent> {
 
 /// Uncordon the Node of a host that may be none: an error says as little as a Node that was never cordoned.
 async fn uncordon_if_node(client: DrainClient) {
-    match client.uncordon().await {
-        Ok(is_changed) => note_uncordoned(&client, is_changed),
-        Err(error) => log::debug!("no node {} to uncordon: {error}", client.node, error = chain(&error)),
-    }
-}
-
-fn note_uncordoned(client: &DrainClient, is_changed: bool) {
-    if is_changed {
-        log::info!("the node {} is uncordoned", client.node);
+    if let Err(error) = client.uncordon().await {
+        log::debug!("no node {} to uncordon: {error}", client.node, error = chain(&error));
     }
 }
 
 /// Uncordon the Node, however long the API server cannot be reached.
 async fn uncordon(client: DrainClient) {
     let (mut said, mut retry) = (String::new(), RetryTimer::default());
-    loop {
-        let error = match client.uncordon().await {
-            Ok(is_changed) => return note_uncordoned(&client, is_changed),
-            Err(error) => error,
-        };
+    while let Err(error) = client.uncordon().await {
         let reason = chain(&error);
         if reason != said {
             log::warn!("the node {} cannot be uncordoned yet: {reason}", client.node);

@@ -220,7 +220,7 @@ impl RpmOstreeSession {
             "{} was to boot next; the booted deployment takes its place, which rpm-ostreed starts from",
             first.id
         );
-        self.local(SysrootAccess::Stage)?.set_default(&booted.id)?;
+        self.set_default(&booted.id)?;
         Ok(Some(first.id.clone()))
     }
 
@@ -291,8 +291,10 @@ impl Sysroot for RpmOstreeSession {
         let request = LayerRequest::of(wanted, &booted);
         let former = self.make_default(&request, &booted, &deployments)?;
         let layered = self.layer_with_retries(&request, progress);
-        if let (Err(_), Some(former)) = (&layered, former) {
-            self.local(SysrootAccess::Stage)?.set_default(&former)?;
+        if let (Err(_), Some(former)) = (&layered, former)
+            && let Err(error) = self.set_default(&former)
+        {
+            log::warn!("{former} does not boot next any more: {error}", error = chain(&error));
         }
         let (made, transactions) = layered?;
         let staged = made.as_ref().map(|made| made.id.clone());

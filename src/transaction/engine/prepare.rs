@@ -89,7 +89,7 @@ impl Preparing<'_, '_> {
             PlanStep::Symlink { path, target, owner } => {
                 let slot = self.staging.slot(path)?;
                 self.disk.create_symlink(&slot, target, *owner, self.label(path))?;
-                self.put(path, slot, Some(ContentDigest::of(target.as_bytes())))
+                self.put(path, slot, Some(target.as_bytes()))
             }
             PlanStep::HardLink { path, target } => {
                 let slot = self.staging.slot(path)?;
@@ -129,12 +129,13 @@ impl Preparing<'_, '_> {
         Ok(self.disk.status(path)?.map(|status| status.kind))
     }
 
-    /// Add the act that moves `slot` to `path`. A content whose digest the caller does not know is read.
+    /// Add the act that moves `slot` to `path`. Where a file is replaced, `contents` are noted, the target of a link or those of
+    /// a file; they are read if the caller does not know them.
     fn put(
         &mut self,
         path: &ManagedPath,
         slot: ManagedPath,
-        digest: Option<ContentDigest>,
+        contents: Option<&[u8]>,
     ) -> Result<(), HostError> {
         let path = path.clone();
         let act = match self.kind_at(&path)? {
@@ -146,9 +147,9 @@ impl Preparing<'_, '_> {
                 let staged = self.disk.status(&slot)?;
                 let gone = || HostError::new(FileOperation::Read, slot.as_str(), Errno::NOENT);
                 let FileStatus { inode, attributes, .. } = staged.ok_or_else(gone)?;
-                let digest = match digest {
+                let digest = match contents {
+                    Some(contents) => Some(ContentDigest::of(contents)),
                     None => moves::content_digest(self.disk, &slot)?,
-                    known => known,
                 };
                 let content = digest.map(|digest| StagedContent { digest, attributes });
                 JournalMove::Replace { path, slot, inode, content }
@@ -168,7 +169,7 @@ impl Preparing<'_, '_> {
         self.disk.create_file(&slot, contents, attributes, self.label(path))?;
         (self.sync)(Some(slot.clone()));
         self.written.insert(path.clone(), slot.clone());
-        self.put(path, slot, Some(ContentDigest::of(contents)))
+        self.put(path, slot, Some(contents))
     }
 
     /// Write the shadow file as it is now, with another password of the user `core`.

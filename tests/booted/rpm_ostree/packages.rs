@@ -98,6 +98,18 @@ fn installed(host: &Host) -> Vec<String> {
     names
 }
 
+/// A host whose booted config `one` has brought the extension `usbguard`, and the reference of the extensions image.
+fn with_usbguard() -> (Host, String) {
+    let host = enterprise();
+    let extensions_ref = extensions_image(&host, &["usbguard"]);
+    let bus = Bus::start(&host);
+    assert_unlocked(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None));
+    drop(bus);
+    host.reboot();
+    assert_eq!(installed(&host), ["usbguard"]);
+    (host, extensions_ref)
+}
+
 fn ensure_repository_removed(host: &Host) {
     for path in [host.etc(REPOSITORY), host.var("lib/flameholder/extensions")] {
         assert!(!path.exists(), "{} remains", path.display());
@@ -165,13 +177,7 @@ fn kernel_extensions_and_image_change_in_one_transaction() {
 
 #[test]
 fn packages_survive_an_image_update() {
-    let host = enterprise();
-    let extensions_ref = extensions_image(&host, &["usbguard"]);
-    let bus = Bus::start(&host);
-    assert_unlocked(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None));
-    drop(bus);
-    host.reboot();
-    assert_eq!(installed(&host), ["usbguard"]);
+    let (host, extensions_ref) = with_usbguard();
     let (config, image) =
         (with(&host, &full_config("two"), "", &["usbguard"], &extensions_ref), host.image(&Os::new(2)));
     // libostree alone would lose the packages, so it is refused.
@@ -189,12 +195,7 @@ fn packages_survive_an_image_update() {
 
 #[test]
 fn packages_follow_the_booted_deployment_after_a_choice_in_the_boot_menu() {
-    let host = enterprise();
-    let extensions_ref = extensions_image(&host, &["usbguard"]);
-    let bus = Bus::start(&host);
-    assert_unlocked(&host.apply(&with(&host, &full_config("one"), "", &["usbguard"], &extensions_ref), None));
-    drop(bus);
-    host.reboot();
+    let (host, extensions_ref) = with_usbguard();
     host.shut_down();
     host.boot_entry(1).assert_success();
     assert_eq!(installed(&host), [""; 0]);

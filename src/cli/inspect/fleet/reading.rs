@@ -63,12 +63,13 @@ pub(super) async fn read(client: &FleetClient, view: &FleetView<'_>) -> Result<F
 }
 
 async fn others(client: &FleetClient, missing: &mut Vec<String>) -> (Vec<NodePool>, Vec<FleetSlot>) {
+    let mut note = |resource, error| missing.push(chain(&UnreadResource { resource, error }));
     let pools = client.pools().await.unwrap_or_else(|error| {
-        missing.push(format!("the pools cannot be read: {}", chain(&error)));
+        note(FleetResource::Pools, error);
         Vec::new()
     });
     let slots = client.slots().await.unwrap_or_else(|error| {
-        missing.push(format!("the slots of reboot locks cannot be read: {}", chain(&error)));
+        note(FleetResource::Slots, error);
         Vec::new()
     });
     (pools, slots)

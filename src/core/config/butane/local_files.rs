@@ -49,7 +49,7 @@ pub enum LocalFileError {
     #[error("the local files exceed {} bytes", crate::core::values::limits::INFLATED_BYTES)]
     TooLarge,
     /// A tree above the limit on the entries of a config.
-    #[error("the tree has more than {} entries", crate::core::values::limits::STORAGE_ENTRIES)]
+    #[error("the tree has more than {} files and links", crate::core::values::limits::STORAGE_ENTRIES)]
     TooMany,
 }
 
