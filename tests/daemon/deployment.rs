@@ -151,6 +151,28 @@ fn kustomization_names_an_image_for_every_container() {
 }
 
 #[test]
+fn pod_of_the_reboot_lock_lends_its_token_and_has_no_privileges() {
+    let set: DaemonSet = serde_json::from_value(documents("reboot-lock/daemon-set.yaml").remove(0)).unwrap();
+    let pod = set.spec.unwrap().template.spec.unwrap();
+    assert_eq!(pod.automount_service_account_token, Some(false));
+    assert_eq!((pod.host_network, pod.host_pid, pod.host_ipc), (None, None, None));
+    let [container] = &pod.containers[..] else { panic!("one container") };
+    let overlay = &documents("reboot-lock/kustomization.yaml")[0];
+    assert_eq!(container.image.as_deref(), overlay["images"][0]["name"].as_str());
+    assert_eq!(overlay["images"][0]["newTag"], env!("CARGO_PKG_VERSION"));
+    let context = container.security_context.as_ref().unwrap();
+    assert_eq!((context.privileged, context.allow_privilege_escalation), (None, Some(false)));
+    assert_eq!(context.capabilities.as_ref().unwrap().drop, Some(vec!["ALL".to_owned()]));
+    // The page names the file that the pod writes.
+    let directory = "/run/flameholder/reboot-lock";
+    let command = container.command.as_ref().unwrap();
+    assert!(command.contains(&format!("--directory={directory}")), "{command:?}");
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/usage/reboot-policy.md");
+    let setting = format!("token-file = \"{directory}/token\"");
+    assert!(fs::read_to_string(page).unwrap().contains(&setting), "{setting}");
+}
+
+#[test]
 fn only_the_container_that_adopts_has_privileges_and_the_nodes_root() {
     let set: DaemonSet = serde_json::from_value(documents("base/daemon-set.yaml").remove(0)).unwrap();
     let template = set.spec.unwrap().template;

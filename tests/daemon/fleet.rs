@@ -38,7 +38,7 @@ fn fleet_shows_pools_nodes_and_slots_and_a_node_reports_what_it_waits_for() {
     cluster.set_node_ready("edge-8", "False");
     cluster.hold_lease("workers", "edge-8", 3600);
     let policy = "[source]\nnode-name = \"edge-7\"\n[reboot-lock]\nprotocol = \"lease\"\ngroup = \"workers\"\n\
-        kubeconfig = \"/run/media/kubelet\"\n";
+        kubeconfig = \"/run/media/kubelet\"\ntoken-file = \"/run/media/lock-token\"\n";
     host.write_etc("flameholder/config.d/50-policy.toml", policy);
     cluster.render(full_config("two").json());
     let mut agent = cluster.start_agent(&host);

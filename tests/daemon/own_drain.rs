@@ -133,7 +133,8 @@ fn node_that_an_operator_cordoned_stays_cordoned() {
 
 #[test]
 fn drain_that_takes_too_long_is_given_up_with_its_slot_and_tried_again() {
-    let lock = "timeout = 1\n[reboot-lock]\nprotocol = \"lease\"\nkubeconfig = \"/run/media/kubelet\"\n";
+    let lock = "timeout = 1\n[reboot-lock]\nprotocol = \"lease\"\nkubeconfig = \"/run/media/kubelet\"\n\
+        token-file = \"/run/media/lock-token\"\n";
     let (host, cluster) = host_with_node(lock);
     cluster.create_pod("bare", &json!({}), &json!([]), "Running");
     let mut agent = Agent::start(&host, &SOURCE);

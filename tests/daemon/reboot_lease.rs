@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use testbed::agent::Agent;
 use testbed::booted::config::{assert_config, full_config};
 use testbed::booted::host::Host;
-use testbed::control_plane::{Answers, Cluster, Fault, NODE};
+use testbed::control_plane::{Answers, Cluster, Fault, LOCK_TOKEN, NODE};
 
 use crate::admission::evaluate;
 use crate::cluster::permissions::unused_rules;
@@ -18,7 +18,7 @@ use crate::directory::{SOURCE, set_desired_config};
 const GRANT: &str = "lib/flameholder/reboot-grant";
 const GROUP: &str = "workers";
 const POLICY: &str = "[source]\nnode-name = \"edge-7\"\n[reboot]\nretry-interval = 1\n[reboot-lock]\nprotocol = \"lease\"\n\
-    group = \"workers\"\nkubeconfig = \"/run/media/kubelet\"\n";
+    group = \"workers\"\nkubeconfig = \"/run/media/kubelet\"\ntoken-file = \"/run/media/lock-token\"\n";
 const ROLES: [&str; 2] =
     ["deploy/kubernetes/reboot-lock/role.yaml", "deploy/kubernetes/reboot-lock/cluster-role.yaml"];
 
@@ -110,14 +110,27 @@ fn slot_that_is_lost_during_the_drain_stops_the_disruption() {
 }
 
 #[test]
+fn kubelets_identity_takes_no_slot_and_the_setting_is_named() {
+    let (host, cluster) = host_with_leases();
+    host.write_etc(
+        "flameholder/config.d/50-policy.toml",
+        &POLICY.replace(&format!("token-file = \"{LOCK_TOKEN}\"\n"), ""),
+    );
+    let mut agent = Agent::start(&host, &SOURCE);
+    let waits = agent.wait_for_line("AwaitingGrant rendered-one: ");
+    assert!(waits.contains("set `token-file` in [reboot-lock]"), "{waits}");
+    assert_eq!(cluster.lease_holder(GROUP), None);
+}
+
+#[test]
 fn nodes_hold_and_release_slots_of_their_own_only() {
     let policy = &documents("reboot-lock/admission-policy.yaml")[0]["spec"];
     assert_eq!(policy["failurePolicy"], "Fail");
-    let admits = |user: &str, operation: &str, old: Option<&str>, new: Option<&str>| {
+    let admits = |user: &Value, operation: &str, old: Option<&str>, new: Option<&str>| {
         let lease = |holder: Option<&str>| {
             holder.map_or(json!({"spec": {}}), |holder| json!({"spec": {"holderIdentity": holder}}))
         };
-        let request = json!({"userInfo": {"username": user}, "operation": operation});
+        let request = json!({"userInfo": user, "operation": operation});
         let variables = [("request", &request), ("object", &lease(new)), ("oldObject", &lease(old))];
         let condition = &policy["matchConditions"][0]["expression"];
         if evaluate(condition, &variables) == Ok(false) {
@@ -125,7 +138,8 @@ fn nodes_hold_and_release_slots_of_their_own_only() {
         }
         evaluate(&policy["validations"][0]["expression"], &variables) == Ok(true)
     };
-    let node = "system:node:edge-7";
+    let account = "system:serviceaccount:flameholder:flameholder";
+    let node = json!({"username": account, "extra": {"authentication.kubernetes.io/node-name": ["edge-7"]}});
     for (operation, old, new, is_admitted) in [
         ("CREATE", None, Some("edge-7"), true),
         ("CREATE", None, Some("edge-8"), false),
@@ -137,7 +151,10 @@ fn nodes_hold_and_release_slots_of_their_own_only() {
         ("UPDATE", Some("edge-8"), Some(""), false),
         ("UPDATE", Some("edge-77"), None, false),
     ] {
-        assert_eq!(admits(node, operation, old, new), is_admitted, "{operation} {old:?} {new:?}");
+        assert_eq!(admits(&node, operation, old, new), is_admitted, "{operation} {old:?} {new:?}");
     }
-    assert!(admits("kubernetes-admin", "UPDATE", Some("edge-8"), None), "people are not restricted");
+    let unbound = json!({"username": account});
+    assert!(!admits(&unbound, "CREATE", None, Some("edge-7")), "a token that is bound to no node");
+    let person = json!({"username": "kubernetes-admin"});
+    assert!(admits(&person, "UPDATE", Some("edge-8"), None), "people are not restricted");
 }

@@ -9,6 +9,7 @@ use crate::core::daemon::grant::leases::{LeaseGroup, lease_duration};
 use crate::core::daemon::grant::{SlotAnswer, SlotRequest};
 use crate::core::history::update_phases::last_disruption;
 use crate::core::state::reboot_grant::{LeasePlace, LockSlot};
+use crate::core::values::causes::chain;
 use crate::host::Root;
 use crate::transaction::history;
 use crate::transaction::state::status_files::LEASE_SIGHTINGS;
@@ -19,6 +20,8 @@ pub(super) struct LeaseSlot<'a> {
     slot: &'a LockSlot,
     place: &'a LeasePlace,
     identity: ClusterIdentity,
+    /// True with a token of its own, in place of the kubeconfig's user.
+    has_token: bool,
     /// Number of slots of the group.
     slots: u16,
     /// Time for which the slot is held without a renewal.
@@ -35,6 +38,7 @@ impl<'a> LeaseSlot<'a> {
             slot,
             place,
             identity: identity.with_token(lock.access.token_file.as_deref()),
+            has_token: lock.access.token_file.is_some(),
             slots: lock.slots(),
             duration: lease_duration(last_disruption(&entries)),
         }
@@ -60,6 +64,18 @@ impl<'a> LeaseSlot<'a> {
             }
             SlotRequest::Release => self.client().release().await.map(|()| SlotAnswer::Granted),
         }
+    }
+
+    /// Describe a failed request. A kubelet is refused whatever its roles are: `NodeRestriction` lets it write the Lease of its
+    /// own heartbeat only.
+    pub(super) fn describe(&self, error: &ClusterError) -> String {
+        let hint = match error {
+            ClusterError::Denied(_) if !self.has_token => {
+                "; a kubelet may not take slots: set `token-file` in [reboot-lock]"
+            }
+            _ => "",
+        };
+        format!("{}{hint}", chain(error))
     }
 
     /// Renew the slot; false if another host has taken it.

@@ -57,7 +57,7 @@ pub(super) fn send(
         }
         LockAddress::Leases(place) => {
             let lease = LeaseSlot::of(slot, place, settings, root);
-            runtime.block_on(lease.send(root, request)).map_err(|error| chain(&error))?
+            runtime.block_on(lease.send(root, request)).map_err(|error| lease.describe(&error))?
         }
     };
     match answer {

@@ -36,6 +36,10 @@ use crate::output_lines::LONGEST_WAIT;
 pub const NODE: &str = "edge-7";
 /// User name of the node's kubelet.
 pub const KUBELET: &str = "system:node:edge-7";
+/// User name of the service account whose token a pod lends to the host for the Leases of the reboot lock.
+const LOCK_ACCOUNT: &str = "system:serviceaccount:flameholder:flameholder";
+/// File with that token, for the setting `reboot-lock.token-file`.
+pub const LOCK_TOKEN: &str = "/run/media/lock-token";
 /// CA certificate for hosts in tests: they have none of their own, and a TLS client needs at least one.
 const AUTHORITY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/authority.pem");
 /// Arguments of the daemon on the host of the node.
@@ -238,9 +242,10 @@ impl Cluster {
         Agent::start_with_environment(host, &ARGUMENTS, Script::default(), environment)
     }
 
-    /// Write the kubeconfigs with which the host reaches the cluster through the proxy.
+    /// Write the kubeconfigs with which the host reaches the cluster through the proxy, and the token of the reboot lock.
     pub fn introduce(&self, host: &Host) {
         fs::copy(AUTHORITY, host.path("media/authority.pem")).unwrap();
+        fs::write(host.path("media/lock-token"), LOCK_ACCOUNT).unwrap();
         for (file, identity) in [("kubeconfig", "flameholder"), ("kubelet", KUBELET)] {
             let text = self.proxy.kubeconfig("/run/media/authority.pem", identity);
             fs::write(host.path("media").join(file), text).unwrap();

@@ -63,6 +63,10 @@ impl Fault {
     }
 }
 
+/// Refusal of a Lease that a kubelet writes, as the admission plugin `NodeRestriction` words it
+/// (`plugin/pkg/admission/noderestriction/admission.go`): it may write the Lease of its own heartbeat only.
+const KUBELETS_LEASE: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"leases.coordination.k8s.io is forbidden: can only access leases in the \"kube-node-lease\" system namespace","reason":"Forbidden","code":403}"#;
+
 /// Refusal of an eviction, as the eviction API of Kubernetes writes it (`pkg/registry/core/pod/storage/eviction.go`).
 const BUDGET: &str = r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"Cannot evict pod as it would violate the pod's disruption budget.","reason":"TooManyRequests","details":{"causes":[{"reason":"DisruptionBudget","message":"The disruption budget web needs 2 healthy pods and has 2 currently"}]},"code":429}"#;
 
@@ -148,14 +152,11 @@ async fn answer(
     let (parts, body) = request.into_parts();
     let body = body.collect().await.map_err(|_| Broken)?.to_bytes();
     let fault = faults.borrow_and_update().on(&parts);
-    let identity = parts.headers.get("authorization").and_then(|header| header.to_str().ok());
-    let recorded = RecordedRequest {
-        identity: identity.unwrap_or_default().trim_start_matches("Bearer ").to_owned(),
-        method: parts.method.to_string(),
-        target: parts.uri.to_string(),
-        body: body.to_vec(),
-        is_answered: matches!(fault, Fault::None | Fault::Delayed(_)),
-    };
+    let recorded = recorded(&parts, &body, fault);
+    if is_lease_of_kubelet(&parts, &recorded) {
+        note(&log, recorded);
+        return Ok(refusal(403, KUBELETS_LEASE));
+    }
     let note = move || note(&log, recorded);
     match fault {
         Fault::None
@@ -196,6 +197,22 @@ async fn answer(
     let (head, body) = answered.await.unwrap().map_err(|_| Broken)?.into_parts();
     let body = Breakable { body: Box::pin(body.map_err(|_| Broken)), faults: Box::pin(broken(faults)) };
     Ok(Response::from_parts(head, UnsyncBoxBody::new(body)))
+}
+
+fn recorded(parts: &http::request::Parts, body: &[u8], fault: Fault) -> RecordedRequest {
+    let identity = parts.headers.get("authorization").and_then(|header| header.to_str().ok());
+    RecordedRequest {
+        identity: identity.unwrap_or_default().trim_start_matches("Bearer ").to_owned(),
+        method: parts.method.to_string(),
+        target: parts.uri.to_string(),
+        body: body.to_vec(),
+        is_answered: matches!(fault, Fault::None | Fault::Delayed(_)),
+    }
+}
+
+fn is_lease_of_kubelet(parts: &http::request::Parts, recorded: &RecordedRequest) -> bool {
+    let writes_a_lease = parts.method != http::Method::GET && parts.uri.path().contains("/leases");
+    writes_a_lease && recorded.identity.starts_with("system:node:")
 }
 
 fn note((log, changed): &(Mutex<RequestLog>, Condvar), request: RecordedRequest) {
