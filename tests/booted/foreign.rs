@@ -29,6 +29,31 @@ fn foreign_staged_deployment_is_not_discarded() {
 }
 
 #[test]
+fn interrupted_change_is_undone_before_another_programs_deployment_is_made_of_it() {
+    testbed::preconditions::require_strace();
+    let host = confirmed_host("one");
+    let live = full_config("one").file_with_mode("/etc/nmstate/openshift/cluster.yml", 0o644, "live");
+    let apply = format!("flameholder apply --desired {}", host.config(live.json()));
+    let is_torn = |number: &usize| {
+        let place = testbed::strace::injection("renameat2", *number, "KILL");
+        let killed =
+            host.run(["sh", "-c", &format!("strace -o /dev/null -e trace=renameat2 -e {place} {apply}")]);
+        assert_eq!(killed.code, Some(137), "{killed:?}");
+        host.read_etc("nmstate/openshift/cluster.yml").is_some()
+    };
+    (1..1000).find(is_torn).unwrap();
+    stage(&host);
+    let before = host.booted();
+    host.reboot();
+    assert_ne!(host.booted().root, before.root, "the foreign deployment boots");
+    for etc in [host.booted().at("etc"), before.at("etc")] {
+        assert!(!etc.join("nmstate/openshift/cluster.yml").exists(), "{}", etc.display());
+        assert!(!etc.join(".flameholder.d").exists(), "{}", etc.display());
+    }
+    assert!(!host.var("lib/flameholder/journal").exists());
+}
+
+#[test]
 fn pending_generation_is_dropped_when_another_program_stages() {
     let host = confirmed_host("one");
     let (two, ours) = (host.config(full_config("two").json()), host.booted());

@@ -42,26 +42,39 @@ pub(crate) fn ensure_not_interrupted(root: &Root) -> Result<(), TransactionError
 
 /// Recover an interrupted change of the tree at `root`.
 pub fn recover(root: &LockedRoot<'_>) -> Result<RecoveryOutcome, TransactionError> {
-    recover_open(root, root.boot_id())
+    let services: &dyn ServiceControl =
+        if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
+    recover_open(root, root.boot_id(), services)
 }
 
 /// Recover an interrupted change before another one, with a warning.
 pub(crate) fn recover_first(root: &LockedRoot<'_>) -> Result<(), TransactionError> {
-    if let RecoveryOutcome::Undone { target } = recover(root)? {
-        let target = target.unwrap_or_default();
-        log::warn!("undid an interrupted change to generation {target}");
-    }
+    warn_of(&recover(root)?);
     Ok(())
 }
 
-fn recover_open(root: &Root, boot_id: &BootId) -> Result<RecoveryOutcome, TransactionError> {
+/// Recover an interrupted change at shutdown, where no service is restarted any more.
+pub(crate) fn recover_at_shutdown(root: &LockedRoot<'_>) -> Result<(), TransactionError> {
+    warn_of(&recover_open(root, root.boot_id(), &NoServices)?);
+    Ok(())
+}
+
+fn warn_of(outcome: &RecoveryOutcome) {
+    if let RecoveryOutcome::Undone { target } = outcome {
+        log::warn!("undid an interrupted change to generation {}", target.clone().unwrap_or_default());
+    }
+}
+
+fn recover_open(
+    root: &Root,
+    boot_id: &BootId,
+    services: &dyn ServiceControl,
+) -> Result<RecoveryOutcome, TransactionError> {
     let found = match CurrentState::load_record(root) {
         // Only an open change needs the record.
         Err(_) if journal::load(root).map_err(RecoveryError::from)?.is_none() => None,
         record => record?.map(|record| record.generation),
     };
-    let services: &dyn ServiceControl =
-        if boot::is_running(root.path()) { &SystemdServices::system() } else { &NoServices };
     let outcome = recover::recover(root, services, found.as_ref(), boot_id)?;
     if let RecoveryOutcome::Undone { target } = &outcome {
         let note = HistoryNote { generation: target.clone(), ..HistoryNote::default() };

@@ -10,7 +10,6 @@ use super::{shipped_links, stage};
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
-use crate::core::state::journal::TransactionState;
 use crate::core::state::pending::{FailureKind, PendingEntry, PendingGeneration, UpdateFailure};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
@@ -24,18 +23,16 @@ use crate::host::{FileOperation, HostError, LockedHost, LockedRoot, Root, Runnin
 use crate::os::protocol::SysrootAccess;
 use crate::os::{Deployment, DeploymentId, finalize_staged};
 use crate::transaction::engine::labels::{GenerationLabels, SelinuxLabels};
-use crate::transaction::engine::recover::RecoveryError;
-use crate::transaction::engine::{apply, journal, labels};
+use crate::transaction::engine::{apply, labels};
 use crate::transaction::history;
 use crate::transaction::plan::error::PlanError;
 use crate::transaction::plan::tree_plan::{TreeChange, plan_tree_update};
 use crate::transaction::plan::{adopted_copy, etc_merge};
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
-use crate::transaction::state::error::StateError;
 use crate::transaction::state::settings::merge_policies;
 use crate::transaction::state::unconfirmed_mark::workload_gate;
-use crate::transaction::state::{pending, record, unconfirmed_mark};
+use crate::transaction::state::{interrupted, pending, record, unconfirmed_mark};
 use crate::transaction::update::error::UpdateError;
 use crate::transaction::{SysrootOpener, TransactionError};
 
@@ -106,6 +103,11 @@ fn pass_through(
     if let Some(staged) = staged.filter(|staged| !staged.locked && is_own(staged)) {
         return Err(UpdateError::PendingRecordMissing(staged.id.to_string()).into());
     }
+    // libostree would merge half a change into the new deployment.
+    let recovered = host.lock().map_err(TransactionError::from);
+    if let Err(error) = recovered.and_then(|host| interrupted::recover_at_shutdown(&host)) {
+        log::warn!("an interrupted change may be merged into the next deployment: {}", error.chain());
+    }
     finalize_staged::finalize_staged()?;
     Ok(FinalizeOutcome::PassedThrough)
 }
@@ -119,7 +121,8 @@ fn finalize_pending(
 ) -> Result<(), TransactionError> {
     let host = host.lock()?;
     let booted = &host.running.booted;
-    ensure_no_open_change(&host, pending)?;
+    // A process that the shutdown ended may have left half a change: the copy would contain it.
+    interrupted::recover_at_shutdown(&host)?;
     let (copy, running) = (Path::new(COPY), booted.directory().join("etc"));
     std::fs::create_dir_all(copy)
         .map_err(|error| HostError::io(FileOperation::MakeDirectory, copy, &error))?;
@@ -224,18 +227,6 @@ fn private_directory() -> std::io::Result<Private> {
     }
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
     Ok(Private(path.to_owned()))
-}
-
-/// Fail on an open change: the copy would contain half of it.
-fn ensure_no_open_change(root: &Root, pending: &PendingGeneration) -> Result<(), TransactionError> {
-    let open = journal::load(root).map_err(RecoveryError::from)?;
-    match open {
-        Some(open) if open.state != TransactionState::Committed => {
-            let what = format!("the running system (needed to finalize generation {})", pending.generation());
-            Err(StateError::Interrupted(what).into())
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Change the managed paths in the `/etc` of `next` to the pending generation, and write its record.
