@@ -54,6 +54,12 @@ pub(crate) fn run_ok(host: &Host, command: &[&str]) -> String {
 
 /// Panics unless every file of Flameholder but the lock is removed.
 fn assert_removed(host: &Host) {
+    assert_units_removed(host);
+    assert!(fs::symlink_metadata(host.var("usrlocal/bin/flameholder")).is_err());
+    assert!(!host.var("usrlocal/libexec/flameholder").exists());
+}
+
+fn assert_units_removed(host: &Host) {
     assert!(!host.etc("flameholder/generation").exists());
     assert!(!host.etc("systemd/system/ostree-finalize-staged.service.d").exists());
     assert!(!host.etc("systemd/system/flameholder-daemon.service").exists());
@@ -61,8 +67,6 @@ fn assert_removed(host: &Host) {
     for link in links {
         assert!(!link.unwrap().file_name().to_string_lossy().contains("flameholder"));
     }
-    assert!(fs::symlink_metadata(host.var("usrlocal/bin/flameholder")).is_err());
-    assert!(!host.var("usrlocal/libexec/flameholder").exists());
     let left: Vec<_> = fs::read_dir(host.var("lib/flameholder/objects")).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -92,7 +96,7 @@ fn host_is_adopted_released_and_adopted_again() {
             .contains("rendered-two is managed by the machine-config-daemon again")
     );
     assert_eq!(mcd::validate(&host)["metadata"]["name"], "rendered-two");
-    assert_removed(&host);
+    assert_units_removed(&host);
     assert_eq!(host.read_etc(&mcd::no_original("/etc/app/two.conf")), Some(String::new()));
     assert!(
         !host.etc(&mcd::no_original("/etc/app/one.conf")).exists()
@@ -103,7 +107,7 @@ fn host_is_adopted_released_and_adopted_again() {
     // Second adoption: the changes that the machine-config-daemon made are drift from its config.
     let refused = run_with_systemd(&host, &["flameholder", "adopt"]).0;
     assert!(refused.stderr.contains("/etc/app/two.conf is missing"), "{refused:?}");
-    assert_removed(&host);
+    assert_units_removed(&host);
     let repaired = run_ok(&host, &["flameholder", "adopt", "--repair"]);
     assert!(repaired.contains("repaired: /etc/app/two.conf is missing"), "{repaired}");
     host.assert_no_drift();
@@ -165,6 +169,18 @@ fn config_of_the_installation_is_refused_where_another_was_applied_since() {
         "{refused:?}"
     );
     assert_removed(&host);
+}
+
+#[test]
+fn executables_stay_for_another_deployment_that_has_the_units() {
+    let host = mcd_host();
+    run_ok(&host, &["flameholder", "adopt"]);
+    host.update(&host.config(full_config("two").json()), None);
+    let (released, _) = run_with_systemd(&host, &["flameholder", "release"]);
+    assert_eq!(released.code, Some(0), "{released:?}");
+    assert!(released.stderr.contains("the agent's executables stay: the deployment "), "{released:?}");
+    assert!(host.var("usrlocal/bin/flameholder").exists());
+    assert!(!host.etc("systemd/system/flameholder-daemon.service").exists());
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! `flameholder release`: give a node back to the machine-config-daemon without a reboot.
 
 use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
+use crate::cli::output::terminal::warn;
 use crate::cli::{CliError, CommandOutcome, session};
+use crate::core::state::installation::{COMMAND, EXECUTABLES};
 use crate::host::SystemdServices;
 use crate::report::change::ChangeResult;
 use crate::transaction::handover::installation;
@@ -12,9 +14,14 @@ pub(crate) fn run(args: &ChangeArgs) -> Result<CommandOutcome, CliError> {
     let host = session::running_host()?;
     let (mut session, host) = args.wait.stage_on(&host, &mut session::open_running)?;
     let released = release(&mut *session, &host)?;
-    drop(session);
     // Also without a generation: an earlier call may have been interrupted before this step.
-    installation::remove(&SystemdServices::system(), &host)?;
+    let needed = installation::remove(&mut *session, &SystemdServices::system(), &host)?;
+    drop(session);
+    if let Some(deployment) = needed {
+        warn(&format!(
+            "the agent's executables stay: the deployment {deployment} has its units; once it is gone, remove {COMMAND} and {EXECUTABLES}"
+        ));
+    }
     let Some(ReleaseOutcome { config, kept }) = released else {
         return report.end("flameholder does not manage this host\n");
     };

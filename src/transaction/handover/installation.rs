@@ -6,6 +6,7 @@ use crate::core::state::installation::{COMMAND, executables, unit_files, unit_li
 use crate::core::state::journal::JournalScope;
 use crate::core::values::names::ManagedPath;
 use crate::host::{LockedHost, Root, ServiceControl};
+use crate::os::{DeploymentId, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply;
 use crate::transaction::engine::apply::JournaledChange;
@@ -15,6 +16,7 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::interrupted;
 use crate::transaction::state::unconfirmed_mark::workload_gate;
+use crate::transaction::update::sysroot;
 
 const EXECUTABLE: u32 = 0o755;
 
@@ -82,12 +84,17 @@ fn units_removal(root: &Root) -> Result<Vec<PlanStep>, TransactionError> {
     Ok(steps)
 }
 
-/// Remove the agent from the host: its units first, the executables that they call in a change of its own. After a power
-/// cut in between, the executables are there to remove the rest.
-pub fn remove(services: &dyn ServiceControl, host: &LockedHost<'_>) -> Result<(), TransactionError> {
+/// Remove the agent from the host: its units first, then the executables that they call. After a power cut in between, the
+/// executables are there to remove the rest. They stay where another deployment has the units, and would finalize no update
+/// without them; returns that deployment.
+pub fn remove(
+    os: &mut dyn Sysroot,
+    services: &dyn ServiceControl,
+    host: &LockedHost<'_>,
+) -> Result<Option<DeploymentId>, TransactionError> {
     interrupted::recover_first(host)?;
     apply(services, host, &units_removal(host)?)?;
-    apply(services, host, &adopted_copy::executables_removal(host)?)
+    sysroot::prune_adopted_copy(os, host)
 }
 
 fn apply(

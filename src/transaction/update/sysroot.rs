@@ -91,30 +91,32 @@ pub(crate) fn clean_up(os: &mut dyn Sysroot, host: &LockedHost<'_>) {
         .clean_up()
         .map_err(TransactionError::from)
         .and_then(|()| prune_objects(os, Path::new(SYSROOT), stateroot, Some(host)))
-        .and_then(|()| prune_adopted_copy(os, host));
+        .and_then(|()| prune_adopted_copy(os, host).map(drop));
     if let Err(error) = cleaned {
         log::warn!("cannot clean up after older generations: {}; the next update tries again", error.chain());
     }
 }
 
 /// Remove the executables of an adopted copy of the agent once no deployment of the stateroot has its units. A
-/// staged deployment gets its units when it is finalized, so nothing is removed before.
+/// staged deployment gets its units when it is finalized, so nothing is removed before. Returns the deployment that still
+/// needs them.
 pub(crate) fn prune_adopted_copy(
     os: &mut dyn Sysroot,
     host: &LockedHost<'_>,
-) -> Result<(), TransactionError> {
+) -> Result<Option<DeploymentId>, TransactionError> {
     let steps = adopted_copy::executables_removal(host)?;
     if steps.is_empty() {
-        return Ok(());
+        return Ok(None);
     }
     let stateroot = &host.running.booted.deployment.stateroot;
     for deployment in os.deployments()?.into_iter().filter(|other| other.id.stateroot == *stateroot) {
         let root = open_beside_booted(&deployment.id)?;
         if deployment.staged || adopted_copy::has_installed_units(&root)? {
-            return Ok(());
+            return Ok(Some(deployment.id));
         }
     }
-    Ok(apply::write_to_unused(host.as_root(), &steps, &SelinuxLabels::new())?)
+    apply::write_to_unused(host.as_root(), &steps, &SelinuxLabels::new())?;
+    Ok(None)
 }
 
 /// Remove objects from the store that neither a deployment of the stateroot nor the pending generation
