@@ -104,6 +104,18 @@ impl SystemBus {
         }
     }
 
+    /// Start `unit` if it is not active, and no job of it is queued: its start failed with that of a unit that it requires. Does
+    /// not wait for it. Returns true if it is started.
+    pub(crate) async fn start_left_behind(&self, unit: &str) -> Result<bool, BusError> {
+        let interface = format!("{NAME}.Unit");
+        let active = self.property(unit, &interface, "ActiveState").await?;
+        let (job, _) = <(u32, OwnedObjectPath)>::try_from(self.value(unit, &interface, "Job").await?)?;
+        if !["inactive", "failed"].contains(&active.as_str()) || job != 0 {
+            return Ok(false);
+        }
+        self.call(PATH, MANAGER, "StartUnit", &(unit, "replace")).await.map(|_| true)
+    }
+
     pub(crate) async fn state(&self, unit: &str) -> Result<ActiveState, BusError> {
         let interface = format!("{NAME}.Unit");
         let (active, sub) =

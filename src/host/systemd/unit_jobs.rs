@@ -85,6 +85,21 @@ impl SystemdServices {
         Self { deadlines, ..self }
     }
 
+    /// Start a unit whose start failed with that of a unit that it requires: if it is not active, and no job of it is queued. Does
+    /// not wait for it. Returns true if it is started.
+    pub fn start_left_behind(&self, unit: &str) -> Result<bool, ReportedError> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let runtime = runtime.map_err(|error| ReportedError(error.to_string()))?;
+        let asked = runtime.block_on(async {
+            let asked =
+                async { SystemBus::connect(self.address.as_deref()).await?.start_left_behind(unit).await };
+            tokio::time::timeout(self.deadlines.bus, asked).await
+        });
+        let seconds = self.deadlines.bus.as_secs();
+        let silent = |_| ReportedError(format!("systemd did not answer within {seconds} seconds"));
+        asked.map_err(silent)?.map_err(|error| ReportedError(chain(&error)))
+    }
+
     async fn carry_out(&self, action: &ServiceAction) -> Result<(), ServiceError> {
         let connected = SystemBus::connect(self.address.as_deref());
         let silent = format!("no answer within {} seconds", self.deadlines.bus.as_secs_f64());

@@ -76,6 +76,26 @@ fn failed_units_and_jobs_are_reported() {
 }
 
 #[test]
+fn unit_whose_requirement_failed_is_started_once_that_succeeds() {
+    let real = RealSystemd::start(&[]);
+    let flag = real.file("flag");
+    let flag_is_there =
+        format!("[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=test -e {}\n", flag.display());
+    real.define("first.service", &flag_is_there);
+    let needs = "[Unit]\nRequires=first.service\nAfter=first.service\n[Service]\nType=exec\nExecStart=sleep infinity\nExecReload=true\n";
+    real.define("needs.service", needs);
+    let error = real.systemd.perform(&restart("needs.service"));
+    assert!(matches!(error, Err(ServiceError::JobEnded { .. })), "{error:?}");
+    std::fs::write(&flag, "").unwrap();
+    let start = || real.systemd.start_left_behind("needs.service");
+    assert_eq!(start(), Ok(true));
+    // A reload waits for the start that is queued.
+    real.systemd.perform(&reload("needs.service")).unwrap();
+    assert_eq!(start(), Ok(false), "it is active");
+    assert!(real.systemd.start_left_behind("absent.service").is_err());
+}
+
+#[test]
 fn units_without_a_usable_definition_are_reported() {
     let units = [
         ("a.service", "[Service]\nExecStart=sleep infinity\n"),
