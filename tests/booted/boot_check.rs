@@ -7,6 +7,9 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use testbed::booted::config::{assert_config, full_config, unhealthy_config};
 use testbed::booted::host::{Host, confirmed_host};
 
+use crate::soak::obstacle::run_with;
+use crate::soak::step::Obstacle;
+
 const CHECK: &str = "/etc/flameholder/health.d/10-app";
 const SETTINGS: &str = "/etc/flameholder/config.d/health.toml";
 
@@ -44,6 +47,20 @@ fn rejected_generation_stays_pending_until_the_other_deployment_booted() {
     assert_config(&host, "one", "two");
     let status = host.status();
     assert_eq!((status["pending"].is_null(), &status["blocked"]["attempts"]), (true, &1.into()), "{status}");
+}
+
+#[test]
+fn full_disk_does_not_keep_an_unhealthy_generation() {
+    let host = updated_host(&unhealthy_config("two"));
+    host.boot_kernel(0);
+    host.run_ok(["flameholder", "activate"]);
+    // The generation fills the disk before its check fails: neither its rejection nor its block can be written.
+    let check = run_with(&host, Some(Obstacle::FullVar(0)), &["confirm-boot"]);
+    assert!(check.stderr.contains("rebooting: "), "{check:?}");
+    host.power_cut();
+    host.boot().assert_success();
+    assert_config(&host, "one", "two");
+    assert_eq!(host.status()["blocked"]["config"], "rendered-two");
 }
 
 #[test]

@@ -1,6 +1,8 @@
 //! An older entry chosen at the boot menu: files that other programs wrote since are carried forward into it.
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt as _;
 
 use osimage::Os;
 use testbed::booted::config::{assert_config, full_config};
@@ -67,6 +69,40 @@ fn files_of_other_programs_are_carried_both_ways() {
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in one again"));
     assert_eq!(host.core_keys(), "ssh-ed25519 AAAA two\n");
     host.assert_no_drift();
+}
+
+#[test]
+fn name_that_no_path_can_have_does_not_keep_the_others_from_being_carried() {
+    let (host, _) = two_after_one();
+    let anchors = host.etc("pki/ca-trust/source/anchors");
+    fs::create_dir_all(&anchors).unwrap();
+    fs::write(anchors.join(OsStr::from_bytes(b"Stra\xdfe.pem")), "latin").unwrap();
+    fs::write(anchors.join("site.pem"), "new").unwrap();
+    host.shut_down();
+    let boot = host.boot_entry(1).assert_success();
+    assert!(boot.activate.stderr.contains("a name that is not valid UTF-8 stays"), "{boot:?}");
+    assert_eq!(host.read_etc("pki/ca-trust/source/anchors/site.pem").as_deref(), Some("new"));
+    assert!(host.read_etc("shadow").unwrap().contains("rotated"));
+}
+
+#[test]
+fn next_boot_carries_the_files_if_this_one_could_not() {
+    testbed::preconditions::require_strace();
+    let (host, _) = two_after_one();
+    host.shut_down();
+    host.boot_kernel(1);
+    // The first directory that the activation stages is that of the files to carry.
+    let full = "inject=mkdirat:error=ENOSPC:when=1";
+    let trace = ["strace", "-f", "-o", "/dev/null", "-e", "trace=mkdirat", "-e", full];
+    let activated = host.run([&trace[..], &["flameholder", "activate"]].concat());
+    assert_eq!(activated.code, Some(0), "{activated:?}");
+    assert!(activated.stderr.contains("files are not carried forward"), "{activated:?}");
+    assert!(!host.read_etc("shadow").unwrap().contains("rotated"));
+    host.power_cut();
+    let boot = host.boot_entry(1).assert_success();
+    assert!(boot.activate.stdout.contains("carried forward"), "{boot:?}");
+    assert!(host.read_etc("shadow").unwrap().contains("rotated"));
+    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
 }
 
 #[test]

@@ -25,6 +25,7 @@ mod health;
 mod history;
 mod kills;
 mod labels;
+mod late_recovery;
 mod local_changes;
 mod origin;
 mod refusals;

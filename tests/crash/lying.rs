@@ -142,6 +142,7 @@ fn stale(case: &Case) -> JournalIntent {
         target: case.current.clone(),
         staging: ["/etc/.flameholder.d", "/var/.flameholder.d"].map(ManagedPath::constant).to_vec(),
         staging_inodes: Vec::new(),
+        volatile_staging: Vec::new(),
         moves: Vec::new(),
         discards: kept.collect(),
         actions: Vec::new(),

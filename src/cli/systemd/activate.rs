@@ -11,13 +11,15 @@ use crate::cli::systemd::reboot::reboot_immediately;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::core::state::boot_check::RollbackDisabled;
 use crate::core::state::booted_state::BootedState;
+use crate::core::state::pending::PendingGeneration;
 use crate::host::{HostError, LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::transaction::TransactionError;
-use crate::transaction::boot::activate::ActivationOutcome;
-use crate::transaction::boot::early_boot::{EarlyBootOutcome, RollbackResult};
-use crate::transaction::boot::{activate, early_boot};
+use crate::transaction::boot::activate::{ActivationOutcome, ActivationStage};
+use crate::transaction::boot::automatic_rollback::RollbackResult;
+use crate::transaction::boot::early_boot::EarlyBootOutcome;
+use crate::transaction::boot::{activate, automatic_rollback, early_boot};
 use crate::transaction::state::login_message;
 
 /// Problems that are named one by one.
@@ -39,8 +41,10 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
             activate::activate_next(&mut session, sysroot)?
         }
         None => match (&args.place.root, RunningHost::open_early()?) {
-            (None, Some(host)) if args.after_mounts => return activate_after_mounts(&host),
-            (None, Some(host)) => return activate_at_boot(host),
+            (None, Some(host)) if args.after_mounts => {
+                return activate_at_boot(host, ActivationStage::AfterMounts);
+            }
+            (None, Some(host)) => return activate_at_boot(host, ActivationStage::Early),
             (root, _) => {
                 let root = Root::open(root.as_deref().unwrap_or(Path::new("/")))?;
                 activate::activate(&LockedRoot::lock(&root)?)?
@@ -53,19 +57,19 @@ pub(crate) fn run(args: &ActivateArgs) -> Result<CommandOutcome, CliError> {
 
 /// Activate the booted generation, and reboot at once if the deployment booted without its configuration or
 /// has to be rolled back.
-fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
+fn activate_at_boot(host: RunningHost, stage: ActivationStage) -> Result<CommandOutcome, CliError> {
     // Located first: `/proc/self/exe` may not resolve in the mount namespace.
     let worker = WorkerProgram::locate();
     let (host, namespace) = enter_namespace(host)?;
     let activated = host
         .lock()
         .map_err(TransactionError::from)
-        .and_then(|host| early_boot::activate_at_boot(&host, &namespace));
+        .and_then(|host| early_boot::activate_at_boot(&host, &namespace, stage));
     let activated = match activated {
         // No other command runs before activation in a boot, so a held lock means a later start: the unit is
         // pulled in again by units that require it, such as a restarted kubelet, and must not keep them from
         // running.
-        Err(TransactionError::Host(error @ HostError::Locked { .. })) => {
+        Err(TransactionError::Host(error @ HostError::Locked { .. })) if stage == ActivationStage::Early => {
             say(&format!("{error}; files were activated earlier in this boot"));
             return Ok(CommandOutcome::Success);
         }
@@ -74,7 +78,12 @@ fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
     login_message::refresh(&host.root);
     match activated {
         EarlyBootOutcome::Unmanaged => print_text("flameholder does not manage this host\n")?,
-        EarlyBootOutcome::Unreadable(reason) => {
+        EarlyBootOutcome::AwaitsMounts(directory) => {
+            say(&format!(
+                "warn: an interrupted change is undone once the file system of {directory} is mounted"
+            ));
+        }
+        EarlyBootOutcome::LeftAsItIs(reason) => {
             say(&format!("the files outside /etc stay as they are: {reason}"));
         }
         EarlyBootOutcome::Activated { state, activated, carried } => {
@@ -88,37 +97,38 @@ fn activate_at_boot(host: RunningHost) -> Result<CommandOutcome, CliError> {
             return reboot_immediately(&format!("generation {generation} booted without its configuration"));
         }
         EarlyBootOutcome::RollBack { pending, reason } => {
-            let generation = pending.generation();
-            let worker = worker?;
-            let mut open = |access| open_running_with(&worker, access);
-            match early_boot::roll_back(&mut open, &host, &pending, reason.as_str().into())? {
-                RollbackResult::BootsNext => {
-                    say(&format!("generation {generation} is rolled back and blocked: {reason}"));
-                    return reboot_immediately(&format!("generation {generation} is rolled back"));
-                }
-                RollbackResult::DeploymentGone => {
-                    say(&format!(
-                        "generation {generation} should be rolled back ({reason}), and stays: {}",
-                        RollbackDisabled::DeploymentGone
-                    ));
-                    let locked = host.lock().map_err(TransactionError::from)?;
-                    let activated = early_boot::activate_kept(&locked)?;
-                    print_text(&summary(&activated))?;
-                    report(&activated.problems);
-                }
-            }
+            return roll_back(&host, &worker?, &pending, &reason);
         }
     }
     Ok(CommandOutcome::Success)
 }
 
-/// Complete the activation with the files below mounts that the early one had to wait for.
-fn activate_after_mounts(host: &RunningHost) -> Result<CommandOutcome, CliError> {
-    let locked = host.lock().map_err(TransactionError::from)?;
-    let activated = early_boot::activate_after_mounts(&locked)?;
-    print_text(&summary(&activated))?;
-    report(&activated.problems);
-    Ok(CommandOutcome::Success)
+/// Roll back and reboot, or keep a generation without a deployment to roll back to.
+fn roll_back(
+    host: &RunningHost,
+    worker: &WorkerProgram,
+    pending: &PendingGeneration,
+    reason: &str,
+) -> Result<CommandOutcome, CliError> {
+    let generation = pending.generation();
+    let mut open = |access| open_running_with(worker, access);
+    match automatic_rollback::roll_back(&mut open, host, pending, reason.into())? {
+        RollbackResult::BootsNext => {
+            say(&format!("generation {generation} is rolled back and blocked: {reason}"));
+            reboot_immediately(&format!("generation {generation} is rolled back"))
+        }
+        RollbackResult::DeploymentGone => {
+            say(&format!(
+                "generation {generation} should be rolled back ({reason}), and stays: {}",
+                RollbackDisabled::DeploymentGone
+            ));
+            let locked = host.lock().map_err(TransactionError::from)?;
+            let activated = early_boot::activate_kept(&locked)?;
+            print_text(&summary(&activated))?;
+            report(&activated.problems);
+            Ok(CommandOutcome::Success)
+        }
+    }
 }
 
 /// Report what is not as the generation says. It does not keep the workload from starting; `flameholder verify` finds

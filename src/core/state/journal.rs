@@ -50,6 +50,9 @@ pub struct JournalIntent {
     /// release.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub staging_inodes: Vec<u64>,
+    /// Staging directories on file systems in memory, which a reboot empties.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volatile_staging: Vec<ManagedPath>,
     /// Visible changes, in order.
     pub moves: Vec<JournalMove>,
     /// Pre-images that were put back in place; removed once the transaction is committed.
@@ -122,6 +125,18 @@ pub struct StagedContent {
 
 impl JournalMove {
     #[must_use]
+    pub fn slot(&self) -> Option<&ManagedPath> {
+        match self {
+            Self::Replace { slot, .. }
+            | Self::Create { slot, .. }
+            | Self::Remove { slot, .. }
+            | Self::MakeDirectory { slot, .. }
+            | Self::RemoveDirectory { slot, .. } => Some(slot),
+            Self::SetAttributes { .. } => None,
+        }
+    }
+
+    #[must_use]
     pub fn path(&self) -> &ManagedPath {
         match self {
             Self::Replace { path, .. }
@@ -192,6 +207,17 @@ impl JournalIntent {
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         log_line::render(self)
+    }
+
+    /// Leave out a staging directory, with the moves that have their slots in it.
+    pub fn leave_out(&mut self, directory: &ManagedPath) {
+        let Some(index) = self.staging.iter().position(|found| found == directory) else { return };
+        self.staging.remove(index);
+        if index < self.staging_inodes.len() {
+            self.staging_inodes.remove(index);
+        }
+        let is_in_it = |act: &JournalMove| act.slot().is_some_and(|slot| slot.is_within(directory.as_str()));
+        self.moves.retain(|act| !is_in_it(act));
     }
 }
 

@@ -68,6 +68,7 @@ mod tests {
             target: Some("target".into()),
             staging: Vec::new(),
             staging_inodes: Vec::new(),
+            volatile_staging: Vec::new(),
             moves: Vec::new(),
             discards: Vec::new(),
             actions: vec![ServiceAction::DaemonReload; 2],

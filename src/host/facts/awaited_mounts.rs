@@ -2,6 +2,7 @@
 //! Early in a boot, what is written below such a directory would be hidden by the mount.
 
 use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
 
 use crate::core::values::names::ManagedPath;
 use crate::host::fs::error::HostError;
@@ -17,6 +18,8 @@ const UNIT_DIRECTORIES: [&str; 7] = [
     "/run/systemd/generator.late",
     "/usr/lib/systemd/system",
 ];
+/// Interval at which a mount is looked for.
+const PACE: Duration = Duration::from_millis(200);
 /// Most links on the way to a path; more are a loop.
 const LINKS: usize = 40;
 
@@ -34,6 +37,16 @@ pub(crate) fn awaited_mounts(root: &Root) -> Result<BTreeSet<ManagedPath>, HostE
         points.retain(|point| !mounted.contains(point));
     }
     Ok(points)
+}
+
+/// Wait until `path` lies below none of them any more, for at most `limit`. A mount with the option `nofail` is ordered before
+/// no target, and may come after all others.
+pub(crate) fn wait_for_mount(root: &Root, path: &ManagedPath, limit: Duration) -> Result<(), HostError> {
+    let end = Instant::now() + limit;
+    while Instant::now() < end && awaited_mounts(root)?.iter().any(|point| path.is_within(point.as_str())) {
+        std::thread::sleep(PACE);
+    }
+    Ok(())
 }
 
 /// Resolve the links above `path`, as far as they can be read.

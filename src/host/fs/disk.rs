@@ -40,6 +40,9 @@ pub trait HostDisk {
     /// Return an ID of the mount that holds `directory`, or the root without one. A file can be renamed
     /// between two directories exactly if their IDs are equal.
     fn mount(&self, directory: Option<&ManagedPath>) -> Result<u64, HostError>;
+    /// Return true if `directory` is on a file system in memory that a reboot empties, other than that of `/var`, where the
+    /// journal is.
+    fn is_volatile(&self, directory: &ManagedPath) -> Result<bool, HostError>;
     /// List the directories below the root where other file systems are mounted.
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError>;
 

@@ -44,6 +44,10 @@ impl HostDisk for Root {
         Self::mount(self, directory)
     }
 
+    fn is_volatile(&self, directory: &ManagedPath) -> Result<bool, HostError> {
+        self.is_in_memory(directory)
+    }
+
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         self.mounts_below()
     }

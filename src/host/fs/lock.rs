@@ -11,7 +11,6 @@ use crate::core::values::names::ManagedPath;
 use crate::core::values::tree::{FileAttributes, PathState};
 use crate::host::fs::disk::HostDisk;
 use crate::host::fs::error::{FileOperation, HostError};
-use crate::host::fs::path_state::errno_of;
 use crate::host::fs::root::Root;
 
 /// Lock file. Never removed: after a removal, two agents could lock two different files of this name.
@@ -86,10 +85,12 @@ impl HostLock {
             Err(errno) => return Err(failed(errno)),
         }
         let pid = format!("{}\n", std::process::id());
-        file.set_len(0)
-            .and_then(|()| file.rewind())
-            .and_then(|()| file.write_all(pid.as_bytes()))
-            .map_err(|error| failed(errno_of(&error)))?;
+        // Only for the message of others: on a full disk, recovery and rollback need the lock most of all.
+        if let Err(error) =
+            file.set_len(0).and_then(|()| file.rewind()).and_then(|()| file.write_all(pid.as_bytes()))
+        {
+            log::debug!("cannot write the process ID into {path}: {error}");
+        }
         Ok(Self { file })
     }
 

@@ -15,6 +15,9 @@ const LOCAL: [&str; 14] = [
     "virtiofs", "xfs", "zfs",
 ];
 
+/// Types of file systems in memory, tmpfs and ramfs (`statfs(2)`).
+const IN_MEMORY: [u64; 2] = [0x0102_1994, 0x8584_58f6];
+
 const MOUNTS: &str = "/proc/self/mountinfo";
 
 impl Root {
@@ -26,6 +29,19 @@ impl Root {
     /// List the mount points of all file systems below the root, without the root itself.
     pub(crate) fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         self.mounts(|_| true)
+    }
+
+    /// Return true if `directory` is on a file system in memory, other than that of `/var`.
+    pub(crate) fn is_in_memory(&self, directory: &ManagedPath) -> Result<bool, HostError> {
+        let failed = |errno| HostError::new(FileOperation::Read, directory.as_str(), errno);
+        let found = self.directory(directory).map_err(failed)?;
+        let kind = rustix::fs::fstatfs(&found).map_err(failed)?.f_type;
+        if !u64::try_from(kind).is_ok_and(|kind| IN_MEMORY.contains(&kind)) {
+            return Ok(false);
+        }
+        let device = rustix::fs::fstat(found).map_err(failed)?.st_dev;
+        let var = self.directory(&ManagedPath::constant("/var")).and_then(rustix::fs::fstat);
+        Ok(!var.is_ok_and(|var| var.st_dev == device))
     }
 
     fn mounts(&self, is_meant: impl Fn(&str) -> bool) -> Result<Vec<ManagedPath>, HostError> {

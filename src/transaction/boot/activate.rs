@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::files_outside_etc::FilesOutsideEtc;
+use super::files_outside_etc::{FilesOutsideEtc, ensure_link_targets};
 use super::partial_activation::{MAX_ROUNDS, SkippedPaths, failed_path};
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::plan::steps;
@@ -15,11 +15,10 @@ use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, file_ent
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::FileAttributes;
 use crate::host::facts::{awaited_mounts, booted};
 use crate::host::fs::tree_observation;
 use crate::host::systemd::service_port::NoServices;
-use crate::host::{HostDisk, LockedRoot, Root};
+use crate::host::{LockedRoot, Root};
 use crate::os::Sysroot;
 use crate::transaction::TransactionError;
 use crate::transaction::engine::apply::JournaledChange;
@@ -29,7 +28,7 @@ use crate::transaction::plan::error::PlanError;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, is_older_than_last_booted};
 use crate::transaction::state::error::StateError;
-use crate::transaction::state::{interrupted, objects, record};
+use crate::transaction::state::{boot_check_time, interrupted, objects, record};
 
 /// Treatment of paths that cannot be put in place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,6 +48,15 @@ pub enum ActivationStage {
     AfterMounts,
     /// On a tree that is not booting: every path is reachable.
     Offline,
+}
+
+/// Treatment of the note which deployment booted last.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum LastBootedNote {
+    /// It is the booted deployment from now on.
+    Replaced,
+    /// It stays the deployment before, whose files are still to be carried forward.
+    Kept,
 }
 
 /// Result of an activation.
@@ -95,7 +103,7 @@ impl ActivationPlan {
 /// Recovers an interrupted change first.
 pub fn activate(root: &LockedRoot<'_>) -> Result<ActivationOutcome, TransactionError> {
     interrupted::recover_first(root)?;
-    activate_recovered(root, ActivationMode::AllOrNothing, ActivationStage::Offline)
+    activate_recovered(root, ActivationMode::AllOrNothing, ActivationStage::Offline, LastBootedNote::Replaced)
 }
 
 /// Activate the generation in the `/etc` of `root`, in which no interrupted change is open.
@@ -103,11 +111,12 @@ pub(crate) fn activate_recovered(
     root: &LockedRoot<'_>,
     mode: ActivationMode,
     stage: ActivationStage,
+    note: LastBootedNote,
 ) -> Result<ActivationOutcome, TransactionError> {
     if mode == ActivationMode::AllOrNothing {
         objects::set_unreadable_manifest_aside(root)?;
     }
-    let mut desired = DesiredActivation::load(root, mode)?;
+    let mut desired = DesiredActivation { note, ..DesiredActivation::load(root, mode)? };
     desired.leave_out_awaited(root, stage)?;
     for _ in 0..MAX_ROUNDS {
         let activated = desired.activate(root);
@@ -154,6 +163,7 @@ struct DesiredActivation {
     /// True if the generation is older than the last booted one. Trust material then stays as it is: an older
     /// generation must not bring back revoked keys and CAs.
     keeps_trust: bool,
+    note: LastBootedNote,
     skipped: SkippedPaths,
     /// Mount points whose files are left out without being a problem.
     awaited: BTreeSet<ManagedPath>,
@@ -194,7 +204,8 @@ impl DesiredActivation {
         let keeps_trust = is_older_than_last_booted(&record, &current);
         let skipped = SkippedPaths::default();
         let awaited = BTreeSet::new();
-        Ok(Self { mode, record, current, files, active, keeps_trust, skipped, awaited, problems })
+        let note = LastBootedNote::Replaced;
+        Ok(Self { mode, record, current, files, active, keeps_trust, note, skipped, awaited, problems })
     }
 
     /// Put the files in place. Returns false if nothing had to be changed.
@@ -228,14 +239,23 @@ impl DesiredActivation {
         if stage == ActivationStage::Offline {
             return Ok(());
         }
-        let points = awaited_mounts::awaited_mounts(root)?;
+        let mut points = awaited_mounts::awaited_mounts(root)?;
         let managed: BTreeSet<ManagedPath> =
             self.active.entries.keys().chain(self.files.managed.entries.keys()).cloned().collect();
         for path in managed {
             let resolved = awaited_mounts::resolve_links_above(root, &path);
-            let Some(point) = points.iter().find(|point| resolved.is_within(point.as_str())) else {
-                continue;
+            let find = |points: &BTreeSet<ManagedPath>| {
+                points.iter().find(|point| resolved.is_within(point.as_str())).cloned()
             };
+            let mut awaited = find(&points);
+            if awaited.is_some()
+                && (stage, self.mode) == (ActivationStage::AfterMounts, ActivationMode::AllOrNothing)
+            {
+                awaited_mounts::wait_for_mount(root, &resolved, boot_check_time::mount_limit(root))?;
+                points = awaited_mounts::awaited_mounts(root)?;
+                awaited = find(&points);
+            }
+            let Some(point) = awaited else { continue };
             let reason = format!("{path} waits for the mount of {point}");
             match (stage, self.mode) {
                 (ActivationStage::AfterMounts, ActivationMode::AllOrNothing) => {
@@ -287,7 +307,8 @@ impl DesiredActivation {
             return Ok((obstructed, None));
         }
         let before = self.current.active.as_ref();
-        let mut active = record::active_manifest(&self.record, &steps, last_booted(&self.record, before));
+        let mut active =
+            record::active_manifest(&self.record, &steps, last_booted(&self.record, before, self.note));
         self.skipped.retain_prior(&mut active, &self.current.prior_changes().outside("/etc"));
         let remaining = self.skipped.remaining(&self.active, &self.files.managed);
         active.remaining = Manifest::of(&remaining, self.files.profile).0.entries;
@@ -351,32 +372,6 @@ impl DesiredActivation {
     }
 }
 
-/// Create the directories that symbolic links of the image point to, such as `/var/usrlocal`: on a first
-/// boot they do not exist yet, and managed files below them need them. The label of a target is that of its link's
-/// path in `labels`.
-fn ensure_link_targets(
-    root: &Root,
-    desired: &ManagedFiles,
-    labels: &BTreeMap<ManagedPath, String>,
-) -> Result<(), TransactionError> {
-    let labels = labels::terminated_labels(labels);
-    let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
-    for link in above {
-        let Some(target) = root.link_target(&link)?.and_then(|target| link.leads_to(&target)) else {
-            continue;
-        };
-        for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target.clone()]) {
-            if root.status(&directory)?.is_none() {
-                let label = labels.get(if directory == target { &link } else { &directory });
-                let attributes = FileAttributes { mode: 0o755, uid: 0, gid: 0 };
-                root.make_directory(&directory, attributes, label.map(Vec::as_slice))?;
-                root.sync(&[Some(directory.clone()), directory.parent()])?;
-            }
-        }
-    }
-    Ok(())
-}
-
 fn without_trust_material(mut managed: ManagedFiles) -> ManagedFiles {
     managed.entries.retain(|path, _| !carry_forward::is_trust_material(path));
     managed
@@ -384,9 +379,13 @@ fn without_trust_material(mut managed: ManagedFiles) -> ManagedFiles {
 
 /// Return the identity of the deployment that `record` belongs to, for the active manifest. A plain tree
 /// has no deployment and keeps the identity from `before`.
-fn last_booted(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
+fn last_booted(
+    record: &GenerationRecord,
+    before: Option<&ActiveManifest>,
+    note: LastBootedNote,
+) -> Option<LastBooted> {
     let before = before.and_then(|active| active.last_booted.clone());
-    let Some(bound) = &record.deployment else { return before };
+    let (Some(bound), LastBootedNote::Replaced) = (&record.deployment, note) else { return before };
     let latest = before.map_or(0, |before| before.latest).max(record.sequence);
     Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
 }

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use super::early_boot::RollbackResult;
-use super::{early_boot, health_checks};
+use super::automatic_rollback::RollbackResult;
+use super::{automatic_rollback, health_checks};
 use crate::core::config::settings::boot_check::HealthPolicy;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::blocked::BlockReason;
@@ -80,7 +80,7 @@ pub fn check_boot(
     let policy = boot_check_policy(root);
     let unconfirmed = match (pending_outcome(host, found.as_ref()), found) {
         (PendingOutcome::RollBack(reason), Some(pending)) => {
-            match early_boot::roll_back(os, host, &pending, reason.as_str().into())? {
+            match automatic_rollback::roll_back(os, host, &pending, reason.as_str().into())? {
                 RollbackResult::BootsNext => {
                     return Ok(BootCheckOutcome::RolledBack {
                         generation: pending.generation().to_owned(),
@@ -294,7 +294,7 @@ fn roll_back_by_mark(
     let generation = mark.generation.clone();
     let reason = boot_check_failure(policy, failed);
     let allowed = policy.allows_rollback(mark.completes_first_boot, has_etcd(&host.root));
-    let result = allowed.map(|()| early_boot::roll_back_to(os, &mark.base));
+    let result = allowed.map(|()| automatic_rollback::roll_back_to(os, &mark.base));
     rollback_outcome(generation, reason, result)
 }
 
@@ -327,6 +327,6 @@ fn roll_back(
 ) -> Result<BootCheckOutcome, TransactionError> {
     let generation = pending.generation().to_owned();
     let allowed = policy.may_roll_back(pending, has_etcd(&host.root));
-    let result = allowed.map(|()| early_boot::roll_back(os, host, pending, reason));
+    let result = allowed.map(|()| automatic_rollback::roll_back(os, host, pending, reason));
     rollback_outcome(generation, reason.sentence.to_owned(), result)
 }

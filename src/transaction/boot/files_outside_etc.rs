@@ -1,18 +1,19 @@
 //! Managed files outside `/etc` of the recorded generation, from the object store. What the store lost is computed again
 //! from the current config, which lies in `/etc` and holds every byte of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::managed_files::ManagedFiles;
 use crate::core::state::objects::{Manifest, ManifestEntry};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::profile::Profile;
-use crate::core::values::tree::ContentDigest;
-use crate::host::Root;
+use crate::core::values::tree::{ContentDigest, FileAttributes};
 use crate::host::facts::tree_facts;
+use crate::host::{HostDisk, Root};
 use crate::transaction::TransactionError;
 use crate::transaction::boot::activate::ActivationMode;
+use crate::transaction::engine::labels;
 use crate::transaction::state::current::{CurrentState, CurrentStateError};
 use crate::transaction::state::objects;
 use crate::transaction::state::objects::OutsideLabels;
@@ -124,4 +125,30 @@ fn rebuild(
     let active = current.active.as_ref().and_then(|active| active.manifest);
     let labels = OutsideLabels::load(root, active)?.all;
     Ok((manifest.labelled(&labels), contents))
+}
+
+/// Create the directories that symbolic links of the image point to, such as `/var/usrlocal`: on a first
+/// boot they do not exist yet, and managed files below them need them. The label of a target is that of its link's
+/// path in `labels`.
+pub(super) fn ensure_link_targets(
+    root: &Root,
+    desired: &ManagedFiles,
+    labels: &BTreeMap<ManagedPath, String>,
+) -> Result<(), TransactionError> {
+    let labels = labels::terminated_labels(labels);
+    let above: BTreeSet<ManagedPath> = desired.entries.keys().flat_map(ManagedPath::ancestors).collect();
+    for link in above {
+        let Some(target) = root.link_target(&link)?.and_then(|target| link.leads_to(&target)) else {
+            continue;
+        };
+        for directory in target.ancestors().collect::<Vec<_>>().into_iter().rev().chain([target.clone()]) {
+            if root.status(&directory)?.is_none() {
+                let label = labels.get(if directory == target { &link } else { &directory });
+                let attributes = FileAttributes { mode: 0o755, uid: 0, gid: 0 };
+                root.make_directory(&directory, attributes, label.map(Vec::as_slice))?;
+                root.sync(&[Some(directory.clone()), directory.parent()])?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -1,6 +1,7 @@
 //! The early boot: activation, the boot check, and the return to the previous generation.
 
 pub mod activate;
+pub mod automatic_rollback;
 pub(crate) mod carry_forward;
 pub mod confirm_boot;
 pub mod early_boot;

@@ -8,7 +8,7 @@ use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure
 use crate::host::{LockedHost, ServiceControl};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
-use crate::transaction::boot::early_boot;
+use crate::transaction::boot::automatic_rollback;
 use crate::transaction::boot::error::BootError;
 use crate::transaction::history;
 use crate::transaction::state::{interrupted, pending};
@@ -158,7 +158,7 @@ fn decide_pending(
             pending::block(host, &found, &reason)?;
             Ok(PendingRecovery::RolledBack(found, reason))
         }
-        PendingOutcome::RollBack(reason) if early_boot::has_rollback_deployment(&found) => {
+        PendingOutcome::RollBack(reason) if automatic_rollback::has_rollback_deployment(&found) => {
             Ok(PendingRecovery::RollingBack(found, reason))
         }
         // One to roll back is kept where no deployment is left to roll back to.

@@ -140,6 +140,12 @@ fn stage(
     let directories = staging.directories();
     let staging_inodes =
         directories.iter().filter_map(|directory| staging::inode(disk, directory).transpose());
+    let mut volatile_staging = Vec::new();
+    for directory in &directories {
+        if disk.is_volatile(directory)? {
+            volatile_staging.push(directory.clone());
+        }
+    }
     let intent = JournalIntent {
         version: VERSION,
         boot_id: change.boot_id.to_owned(),
@@ -148,6 +154,7 @@ fn stage(
         target: change.target.cloned(),
         staging_inodes: staging_inodes.collect::<Result<_, _>>()?,
         staging: directories,
+        volatile_staging,
         moves: prepared.moves,
         discards: prepared.discards,
         actions: change.actions.to_vec(),

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::journal::JournalLoadError;
 use super::{journal, moves};
-use crate::core::state::journal::{JOURNAL, JournalError, JournalIntent, JournalMove};
+use crate::core::state::journal::{JOURNAL, JournalError, JournalIntent, JournalMove, TransactionState};
 use crate::core::state::recovery;
 use crate::core::state::recovery::RecoveryAction;
 use crate::core::values::identifiers::{BootId, GenerationId};
@@ -102,7 +102,7 @@ pub fn recover(
             target: intent.target.clone(),
         }),
         RecoveryAction::Undo { actions } => {
-            undo(disk, services, intent, actions)?;
+            undo(disk, services, &surviving(disk, intent, boot_id)?, actions)?;
             Ok(RecoveryOutcome::Undone { target: intent.target.clone() })
         }
         RecoveryAction::CleanUp => {
@@ -121,13 +121,7 @@ pub(crate) fn undo(
     intent: &JournalIntent,
     actions: usize,
 ) -> Result<(), RecoveryError> {
-    let is_copy = is_copy(disk, intent)?;
-    let accounts = lock_accounts(disk, intent.moves.iter().map(JournalMove::path))?;
-    for act in intent.moves.iter().rev() {
-        moves::undo(disk, act, is_copy)?;
-    }
-    disk.sync(&changed_directories(&intent.moves))?;
-    drop(accounts);
+    undo_moves(disk, intent)?;
     // Service actions do not stop the recovery: a service that fails with the previous files would fail in
     // each retry. A unit that does not exist has nothing to undo.
     let failed = intent.actions.iter().take(actions).find_map(|action| {
@@ -137,6 +131,50 @@ pub(crate) fn undo(
     journal::close_durably(disk)?;
     remove_staging(disk, &intent.staging, &[])?;
     failed.map_or(Ok(()), |error| Err(RecoveryError::Services(Box::new(error))))
+}
+
+fn undo_moves(disk: &dyn HostDisk, intent: &JournalIntent) -> Result<(), RecoveryError> {
+    let is_copy = is_copy(disk, intent)?;
+    let _accounts = lock_accounts(disk, intent.moves.iter().map(JournalMove::path))?;
+    for act in intent.moves.iter().rev() {
+        moves::undo(disk, act, is_copy)?;
+    }
+    Ok(disk.sync(&changed_directories(&intent.moves))?)
+}
+
+/// Return what a reboot has left of `intent`: file systems in memory were emptied, with the staged files and with the paths that
+/// the change had made there.
+fn surviving(
+    disk: &dyn HostDisk,
+    intent: &JournalIntent,
+    boot_id: &BootId,
+) -> Result<JournalIntent, HostError> {
+    let mut left = intent.clone();
+    if intent.boot_id != *boot_id {
+        for directory in &intent.volatile_staging {
+            // A soft reboot keeps `/run`.
+            if staging::inode(disk, directory)?.is_none() {
+                left.leave_out(directory);
+            }
+        }
+    }
+    Ok(left)
+}
+
+/// Undo the acts whose staging directories are there, and keep the journal: the others are undone once their file systems
+/// are mounted.
+pub(crate) fn undo_reachable(disk: &dyn HostDisk) -> Result<(), RecoveryError> {
+    let Some(open) = journal::load(disk)? else { return Ok(()) };
+    if open.state == TransactionState::Committed {
+        return Ok(());
+    }
+    let mut reachable = open.intent.clone();
+    for directory in &open.intent.staging {
+        if staging::inode(disk, directory)?.is_none() {
+            reachable.leave_out(directory);
+        }
+    }
+    undo_moves(disk, &reachable)
 }
 
 /// Return true if the tree was copied since the change was staged. Fails without a staging directory: its slots tell

@@ -15,6 +15,15 @@ pub(crate) fn boot_check_policy(root: &Root) -> HealthPolicy {
     settings_or_default(root).boot_check
 }
 
+/// Longest wait for a mount: systemd's default timeout for a device (90 seconds), and a margin. After the timeout of the
+/// boot check it would be in vain.
+const MOUNT: Duration = Duration::from_secs(120);
+
+/// Return how long the activation of an unconfirmed generation waits for a mount.
+pub(crate) fn mount_limit(root: &Root) -> Duration {
+    boot_check_policy(root).timeout.min(MOUNT)
+}
+
 pub(crate) fn has_etcd(root: &Root) -> bool {
     root.exists(&ManagedPath::constant(ETCD_POD)).unwrap_or(false)
 }

@@ -7,6 +7,8 @@ use std::path::Path;
 use super::offline_sysroot::{deploy_request, deployment_record, ensure_agent};
 use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
+use crate::core::config::host_config::HostConfig;
+use crate::core::config::managed_files;
 use crate::core::config::managed_files::unit_path;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::objects::ActiveManifest;
@@ -17,7 +19,7 @@ use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
-use crate::host::facts::{boot, interfaces};
+use crate::host::facts::{awaited_mounts, boot, interfaces};
 use crate::host::{LockedHost, LockedRoot, Root};
 use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportedCommit, OsError, Sysroot,
@@ -133,6 +135,7 @@ fn prepare(
     target.overrule_conflicts(&mut plan, &next);
     PlanError::ensure_paths_free(&plan)?;
     rehearse_activation(&next, change)?;
+    ensure_mounted(root, &next, desired)?;
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
     let tree = plan.tree.clone().unwrap_or_default();
@@ -171,6 +174,21 @@ fn rehearse_activation(next: &Root, change: TreeChange<'_>) -> Result<(), Transa
     };
     plan.leave_out_obstructed(|path| next.is_changed_by_users(path) || is_created(path));
     Ok(PlanError::ensure_paths_free(&plan)?)
+}
+
+/// Fail if a path of the new generation lies below a mount that this boot has not made: the activation would wait for it in
+/// vain, after the disruption. Paths that users can change are left to the activation.
+fn ensure_mounted(running: &Root, next: &Root, desired: &HostConfig) -> Result<(), TransactionError> {
+    let points = awaited_mounts::awaited_mounts(running)?;
+    let below = |path: &ManagedPath| {
+        let resolved = awaited_mounts::resolve_links_above(next, path);
+        let point = points.iter().find(|point| resolved.is_within(point.as_str()))?;
+        Some(format!("{path} lies below {point}, which is not mounted; mount it"))
+    };
+    let written = managed_files::written_paths(desired);
+    let outside = written.iter().filter(|path| !path.is_within("/etc") && !next.is_changed_by_users(path));
+    let obstructed: Vec<String> = outside.filter_map(below).collect();
+    if obstructed.is_empty() { Ok(()) } else { Err(PlanError::Obstructed(obstructed).into()) }
 }
 
 /// Stage a pending generation again, from the local repository, without a registry.

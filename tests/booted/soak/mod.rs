@@ -8,11 +8,11 @@
 mod damage;
 mod earlier_faults;
 mod invariants;
-mod obstacle;
+pub(crate) mod obstacle;
 mod planted;
 mod random;
 mod run;
-mod step;
+pub(crate) mod step;
 mod ways_out;
 
 use std::panic::AssertUnwindSafe;

@@ -38,7 +38,7 @@ unshare --mount "$@"
 "#;
 
 /// Run `flameholder` with these arguments as a service, in spite of the obstacle.
-pub(super) fn run_with(host: &Host, obstacle: Option<Obstacle>, arguments: &[&str]) -> Outcome {
+pub(crate) fn run_with(host: &Host, obstacle: Option<Obstacle>, arguments: &[&str]) -> Outcome {
     let script = |text: &str, values: &[&str]| {
         let words = [&["sh", "-c", text, "sh"], values, &["flameholder"], arguments].concat();
         let outcome = host.run(words);

@@ -55,7 +55,7 @@ pub(super) enum ConfigKind {
 
 /// Obstacle during one command or boot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Obstacle {
+pub(crate) enum Obstacle {
     /// `/boot` has this number of KiB free.
     FullBoot(usize),
     /// `/var` has this number of KiB free.

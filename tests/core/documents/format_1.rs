@@ -278,6 +278,7 @@ fn intent() -> JournalIntent {
         target: Some(generation()),
         staging: vec![path("/etc/.flameholder.d"), path("/var/.flameholder.d")],
         staging_inodes: Vec::new(),
+        volatile_staging: Vec::new(),
         moves: vec![
             JournalMove::Replace { path: path("/etc/a"), slot: slot("0"), inode: u64::MAX, content: None },
             JournalMove::Create { path: path("/etc/b"), slot: slot("1") },

@@ -171,6 +171,10 @@ impl HostDisk for Screened<'_> {
         self.disk.mount(directory)
     }
 
+    fn is_volatile(&self, directory: &ManagedPath) -> Result<bool, HostError> {
+        self.look(directory, |disk| disk.is_volatile(directory))
+    }
+
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         self.screen.look("/")?;
         self.disk.mount_points()

@@ -230,6 +230,10 @@ impl HostDisk for MemoryDisk<'_> {
         Ok(image.inode(found.number).volume as u64)
     }
 
+    fn is_volatile(&self, _: &ManagedPath) -> Result<bool, HostError> {
+        Ok(false)
+    }
+
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {
         Ok(self.image.borrow().mounts.to_vec())
     }

@@ -18,6 +18,7 @@ fn intent() -> JournalIntent {
         target: Some("t".into()),
         staging: vec![path("/etc/.flameholder.d")],
         staging_inodes: vec![u64::MAX],
+        volatile_staging: Vec::new(),
         moves: vec![
             JournalMove::Replace {
                 path: path("/etc/a"),
