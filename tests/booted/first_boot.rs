@@ -9,13 +9,15 @@ use testbed::booted::host::{Host, assert_unlocked, record};
 use testbed::model::run::Outcome;
 
 const ENCAPSULATED: &str = "ignition-machine-config-encapsulated.json";
+/// Drop-in without contents, for which Ignition writes an empty file.
+const EMPTY_DROP_IN: &str = "systemd/system/crio.service.d/10-mco-default-env.conf";
 const PRESET: &str = "systemd/system-preset/20-ignition.preset";
 
 /// A host after Ignition, whose config server serves this configuration with version `os` of the image, or without
 /// an image.
 pub(crate) fn ignited(config: &Config, os: Option<u32>) -> Host {
     let host = Host::install(Os::new(1));
-    let mut object = config.json().clone();
+    let mut object = config.clone().empty_drop_in().json().clone();
     if let Some(os) = os {
         object["spec"]["osImageURL"] = host.image(&Os::new(os)).into();
     }
@@ -33,6 +35,7 @@ fn ignite(host: &Host, object: &Value) {
     fs::create_dir_all(host.var("usrlocal/bin")).unwrap();
     fs::write(host.var("usrlocal/bin/tool"), &text).unwrap();
     host.run_ok(["chmod", "755", "/usr/local/bin/tool"]);
+    host.write_etc(EMPTY_DROP_IN, "");
     host.write_etc(PRESET, &format!("enable app-{text}.service\n"));
     let mut hollow = object.clone();
     hollow["spec"]["config"] = json!({"ignition": {"version": "3.4.0"}});
@@ -108,12 +111,14 @@ fn first_boot_without_changes_does_not_reboot() {
     let before = host.booted();
     ensure_complete(&host, "one");
     assert!(!host.is_staged() && host.default() == before);
+    assert_eq!(host.read_etc(EMPTY_DROP_IN).as_deref(), Some(""));
     let record = record(&host.booted());
     assert_eq!((&record["config"], &record["originals"]), (&"rendered-one".into(), &json!([])));
     // The next configuration may remove the argument, which this one lists.
     let boot = host.update(&host.config(full_config("two").json()), None);
     assert!(boot.confirm_boot.stdout.contains("is confirmed"), "{boot:?}");
     assert_config(&host, "two", "one");
+    assert_eq!(host.read_etc(EMPTY_DROP_IN), None);
 }
 
 #[test]

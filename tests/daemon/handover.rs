@@ -23,6 +23,7 @@ fn config(text: &str) -> Config {
     Config::new(&format!("rendered-{text}"), &[("/etc/app/a.conf", text), ("/usr/local/bin/tool", text)])
         .file_with_mode(&format!("/etc/app/{text}.conf"), 0o600, text)
         .unit("app.service")
+        .empty_drop_in()
 }
 
 /// Host that the machine-config-daemon manages; the config replaces a file of the image.

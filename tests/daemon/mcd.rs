@@ -30,10 +30,26 @@ fn files(config: &Value) -> Vec<ConfigFile> {
     files.into_iter().map(file).collect()
 }
 
+/// Names and texts of the units that have any.
 fn units(config: &Value) -> Vec<(String, String)> {
     let units = config["spec"]["config"]["systemd"]["units"].as_array().cloned().unwrap_or_default();
-    let text = |unit: &Value, key: &str| unit[key].as_str().unwrap().to_owned();
-    units.iter().map(|unit| (text(unit, "name"), text(unit, "contents"))).collect()
+    let text = |unit: &Value, key: &str| Some(unit[key].as_str()?.to_owned());
+    units.iter().filter_map(|unit| Some((text(unit, "name")?, text(unit, "contents")?))).collect()
+}
+
+/// Paths below `/etc` of the drop-ins, which are all empty.
+fn empty_drop_ins(config: &Value) -> Vec<String> {
+    let units = config["spec"]["config"]["systemd"]["units"].as_array().cloned().unwrap_or_default();
+    let of_unit = |unit: &Value| {
+        let drop_ins = unit["dropins"].as_array().cloned().unwrap_or_default();
+        let path = |drop_in: &Value| {
+            assert_eq!(drop_in["contents"], "", "{drop_in}");
+            let (unit, name) = (unit["name"].as_str().unwrap(), drop_in["name"].as_str().unwrap());
+            format!("systemd/system/{unit}.d/{name}")
+        };
+        drop_ins.iter().map(path).collect::<Vec<_>>()
+    };
+    units.iter().flat_map(of_unit).collect()
 }
 
 /// Path on this machine of a path on the host.
@@ -75,6 +91,10 @@ pub(crate) fn apply(host: &Host, config: &Config) {
         fs::create_dir_all(link.parent().unwrap()).unwrap();
         std::os::unix::fs::symlink(format!("/etc/systemd/system/{name}"), link).unwrap();
     }
+    // Ignition writes an empty file for a drop-in without contents, and that file stays.
+    for drop_in in empty_drop_ins(config) {
+        host.write_etc(&drop_in, "");
+    }
     host.write_etc(&format!("{DIRECTORY}/currentconfig"), &config.to_string());
     host.write_etc(&format!("{DIRECTORY}/currentimage"), "");
 }
@@ -95,6 +115,9 @@ pub(crate) fn validate(host: &Host) -> Value {
         assert_eq!(host.read_etc(&format!("systemd/system/{name}")), Some(text), "{name}");
         let link = host.etc(&format!("systemd/system/multi-user.target.wants/{name}"));
         assert!(link.symlink_metadata().is_ok(), "{name} is enabled");
+    }
+    for drop_in in empty_drop_ins(&config) {
+        assert_eq!(host.read_etc(&drop_in).unwrap_or_default(), "", "content mismatch for file {drop_in}");
     }
     let arguments = host.booted().arguments;
     for argument in config["spec"]["kernelArguments"].as_array().into_iter().flatten() {

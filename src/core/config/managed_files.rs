@@ -137,13 +137,12 @@ impl ManagedFiles {
     }
 
     fn units(&mut self, config: &HostConfig, profile: Profile) {
-        let root_file = |text: &str| FileEntry::File {
-            contents: text.as_bytes().to_vec(),
-            attributes: FileAttributes { mode: UNIT_MODE, uid: 0, gid: 0 },
-        };
+        let attributes = FileAttributes { mode: UNIT_MODE, uid: 0, gid: 0 };
+        let root_file = |text: &str| FileEntry::File { contents: text.as_bytes().to_vec(), attributes };
         for (name, unit) in &config.units {
             for (drop_in, text) in &unit.drop_ins {
-                let entry = if text.is_empty() { FileEntry::Absent } else { root_file(text) };
+                let is_empty = text.is_empty();
+                let entry = if is_empty { FileEntry::AbsentOrEmpty { attributes } } else { root_file(text) };
                 self.entries.insert(unit_path(&format!("{name}.d/{drop_in}")), entry);
             }
             let entry = match (&unit.contents, unit.mask) {

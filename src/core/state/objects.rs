@@ -145,7 +145,7 @@ impl Manifest {
                 FileEntry::Symlink { target, owner } => ManifestEntry::Symlink { target, owner },
                 FileEntry::HardLink { target } => ManifestEntry::HardLink { target },
                 FileEntry::Directory { attributes } => ManifestEntry::Directory { attributes },
-                FileEntry::Absent => ManifestEntry::Absent,
+                FileEntry::Absent | FileEntry::AbsentOrEmpty { .. } => ManifestEntry::Absent,
                 // Masks are links below `/etc`, and never part of a manifest.
                 FileEntry::Unmasked => continue,
             };

@@ -187,8 +187,13 @@ pub enum FileEntry {
     Directory {
         attributes: FileAttributes,
     },
-    /// No file may exist at the path: an empty drop-in, or a unit without contents that must not be masked.
+    /// No file may exist at the path: a unit without contents that must not be masked.
     Absent,
+    /// No content may exist at the path: an empty drop-in. MCD removes its file, and Ignition writes an empty one.
+    AbsentOrEmpty {
+        /// Mode and owner of an empty file.
+        attributes: FileAttributes,
+    },
     /// The path must not be a mask (a link to `/dev/null`); anything else may be there.
     Unmasked,
 }
@@ -260,6 +265,7 @@ impl std::fmt::Debug for FileEntry {
             Self::HardLink { target } => write!(f, "another name of {target}"),
             Self::Directory { attributes } => write!(f, "a directory, {attributes:?}"),
             Self::Absent => f.write_str("nothing"),
+            Self::AbsentOrEmpty { attributes } => write!(f, "nothing, or an empty file, {attributes:?}"),
             Self::Unmasked => f.write_str("no mask"),
         }
     }
@@ -271,8 +277,12 @@ impl FileEntry {
     #[must_use]
     pub fn drift(&self, node: &PathState, observed: &ObservedPaths) -> Option<DriftKind> {
         match (self, node) {
-            (Self::Absent, PathState::Absent) => None,
-            (Self::Absent, _) => Some(DriftKind::Unexpected),
+            (Self::Absent | Self::AbsentOrEmpty { .. }, PathState::Absent) => None,
+            (
+                Self::AbsentOrEmpty { attributes },
+                PathState::File { size: 0, attributes: found, extended, .. },
+            ) => attributes.drift(found, extended).and(Some(DriftKind::Unexpected)),
+            (Self::Absent | Self::AbsentOrEmpty { .. }, _) => Some(DriftKind::Unexpected),
             (Self::Unmasked, PathState::Symlink { target, .. }) if target == MASK => {
                 Some(DriftKind::Unexpected)
             }
@@ -351,43 +361,4 @@ pub enum ChangeKind {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const ATTRIBUTES: FileAttributes = FileAttributes { mode: 0o644, uid: 0, gid: 0 };
-
-    fn file(mode: u32, contents: &[u8], foreign: bool) -> PathState {
-        let extended = XattrSummary { label: None, foreign };
-        let (attributes, digest) = (FileAttributes { mode, ..ATTRIBUTES }, ContentDigest::of(contents));
-        PathState::File { attributes, digest, size: contents.len() as u64, inode: (1, 1), extended }
-    }
-
-    #[test]
-    fn foreign_attribute_is_drift_only_if_mode_and_content_agree() {
-        let wanted = FileEntry::File { contents: b"x".to_vec(), attributes: ATTRIBUTES };
-        for (node, deviation) in [
-            (file(0o644, b"x", false), None),
-            (file(0o644, b"x", true), Some(DriftKind::Xattrs)),
-            (file(0o600, b"x", true), Some(DriftKind::Mode)),
-            (file(0o644, b"y", true), Some(DriftKind::Content)),
-        ] {
-            assert_eq!(wanted.drift(&node, &ObservedPaths::new()), deviation, "{node:?}");
-        }
-        let directory = FileEntry::Directory { attributes: ATTRIBUTES };
-        let extended = XattrSummary { label: None, foreign: true };
-        let node = PathState::Directory { attributes: ATTRIBUTES, extended };
-        assert_eq!(directory.drift(&node, &ObservedPaths::new()), Some(DriftKind::Xattrs));
-    }
-
-    #[test]
-    fn absent_path_is_not_mislabelled() {
-        let labelled = |label: Option<&str>| {
-            let extended = XattrSummary { label: label.map(str::to_owned), foreign: false };
-            PathState::Directory { attributes: ATTRIBUTES, extended }
-        };
-        assert!(!labelled(Some("etc_t")).is_mislabelled("etc_t"));
-        assert!(labelled(Some("tmp_t")).is_mislabelled("etc_t"));
-        assert!(labelled(None).is_mislabelled("etc_t"));
-        assert!(!PathState::Absent.is_mislabelled("etc_t") && !PathState::Other.is_mislabelled("etc_t"));
-    }
-}
+mod tests;

@@ -94,7 +94,10 @@ fn of_files(
             FileEntry::File { attributes, .. } => REGULAR_FILE | attributes.mode,
             FileEntry::Symlink { .. } => SYMBOLIC_LINK | 0o777,
             FileEntry::Directory { attributes } => DIRECTORY | attributes.mode,
-            FileEntry::HardLink { .. } | FileEntry::Absent | FileEntry::Unmasked => continue,
+            FileEntry::HardLink { .. }
+            | FileEntry::Absent
+            | FileEntry::AbsentOrEmpty { .. }
+            | FileEntry::Unmasked => continue,
         };
         modes.insert(path.clone(), mode);
         for directory in path.ancestors() {

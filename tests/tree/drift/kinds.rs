@@ -49,6 +49,10 @@ fn drift_of_units_keys_and_passwords_is_found() {
         ("/etc/systemd/system/own.service.d/20-gone.conf", "unexpected", |host| {
             host.put(&format!("{UNITS}/own.service.d/20-gone.conf"), "[Service]\n");
         }),
+        ("/etc/systemd/system/own.service.d/20-gone.conf", "unexpected", |host| {
+            host.put(&format!("{UNITS}/own.service.d/20-gone.conf"), "");
+            host.mode(&format!("{UNITS}/own.service.d/20-gone.conf"), 0o666);
+        }),
         (WANTS, "enablement", |host| host.remove(WANTS)),
         ("/etc/systemd/system/multi-user.target.wants/zincati.service", "enablement", |host| {
             let link = format!("{UNITS}/multi-user.target.wants/zincati.service");
@@ -67,6 +71,21 @@ fn drift_of_units_keys_and_passwords_is_found() {
             fs::write(host.at("/etc/shadow"), shadow).unwrap();
         }),
     ]);
+}
+
+#[test]
+fn empty_file_of_an_empty_drop_in_is_no_drift_and_leaves_with_it() {
+    let host = Host::new();
+    let path = format!("{UNITS}/own.service.d/20-gone.conf");
+    host.put(&path, "");
+    assert_eq!(host.found(), []);
+    let planned = host.run_with("plan", &many_sided(), &["--exit-code"]);
+    assert_eq!(planned.code, Some(0), "{planned:?}");
+    let mut without = many_sided();
+    without["metadata"]["name"] = "rendered-without".into();
+    without["spec"]["config"]["systemd"]["units"][0]["dropins"].as_array_mut().unwrap().truncate(1);
+    host.apply(&without);
+    assert!(!host.at(&path).exists());
 }
 
 #[test]

@@ -82,7 +82,7 @@ fn expected_type(entry: &FileEntry) -> &'static str {
         FileEntry::File { .. } | FileEntry::HardLink { .. } => "a file",
         FileEntry::Symlink { .. } => "a symbolic link",
         FileEntry::Directory { .. } => "a directory",
-        FileEntry::Absent | FileEntry::Unmasked => "nothing",
+        FileEntry::Absent | FileEntry::AbsentOrEmpty { .. } | FileEntry::Unmasked => "nothing",
     }
 }
 

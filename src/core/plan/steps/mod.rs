@@ -188,7 +188,9 @@ impl Computing<'_> {
             }
             FileEntry::HardLink { target } => self.plan_hard_link(path, target),
             FileEntry::Directory { attributes } => self.plan_directory(path, attributes, node),
-            FileEntry::Absent | FileEntry::Unmasked => self.push(Phase::Removals, PlanStep::Remove { path }),
+            FileEntry::Absent | FileEntry::AbsentOrEmpty { .. } | FileEntry::Unmasked => {
+                self.push(Phase::Removals, PlanStep::Remove { path });
+            }
         }
     }
 

@@ -22,7 +22,13 @@ impl Computing<'_> {
             );
             return self.obstruct(path, reason);
         }
-        let is_ours = !matches!(entry, Some(FileEntry::Absent | FileEntry::Unmasked));
+        let is_ours = match entry {
+            Some(FileEntry::Absent | FileEntry::Unmasked) => false,
+            Some(entry @ FileEntry::AbsentOrEmpty { .. }) => {
+                entry.drift(&node, self.situation.observed).is_none()
+            }
+            _ => true,
+        };
         let path = path.clone();
         if let Some(VendorEntry(shipped)) = self.situation.vendor.get(&path) {
             if shipped.drift(&node, self.situation.observed).is_some() {
@@ -106,7 +112,7 @@ impl Computing<'_> {
             let directory = directory.as_str();
             let wanted = matches!(desired.entries.get(directory), Some(FileEntry::Directory { .. }))
                 || below(&desired.entries, directory)
-                    .any(|(_, entry)| !matches!(entry, FileEntry::Absent | FileEntry::Unmasked));
+                    .any(|(_, entry)| entry.is_leaf() || matches!(entry, FileEntry::Directory { .. }));
             wanted || below(&links.after, directory).next().is_some()
         };
         let (kept, gone): (BTreeSet<_>, BTreeSet<_>) =

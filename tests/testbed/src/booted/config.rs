@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use crate::booted::host::{Host, record};
 use crate::model::document::{data_url, file, with_files};
 
+/// File name of the drop-in in which the machine-config-operator puts the variables of a proxy.
+const EMPTY_DROP_IN: &str = "10-mco-default-env.conf";
+
 /// Builder of a MachineConfig.
 #[derive(Clone)]
 pub struct Config(Value);
@@ -35,6 +38,17 @@ impl Config {
         let text = format!("[Service]\nExecStart=/bin/true {name}\n[Install]\nWantedBy=multi-user.target\n");
         self.0["spec"]["config"]["systemd"] =
             json!({"units": [{"name": name, "enabled": true, "contents": text}]});
+        self
+    }
+
+    /// Add an empty drop-in of `crio.service`, as a cluster without a proxy renders it.
+    pub fn empty_drop_in(mut self) -> Self {
+        let unit = json!({"name": "crio.service", "dropins": [{"name": EMPTY_DROP_IN, "contents": ""}]});
+        let systemd = &mut self.0["spec"]["config"]["systemd"];
+        match systemd["units"].as_array_mut() {
+            Some(units) => units.push(unit),
+            None => *systemd = json!({"units": [unit]}),
+        }
         self
     }
 
