@@ -258,8 +258,12 @@ fn merge_ignition(configs: &[&MachineConfig]) -> Value {
         resource.compression.take_if(|compression| compression.is_empty());
     }
     for file in files(&mut merged) {
-        // Ignition keeps an existing file by default and the agent does not; this makes them agree.
-        file.overwrite.get_or_insert(true);
+        // Ignition keeps an existing file by default and the agent does not; this makes them agree. The MCC says so of an entry
+        // without contents too, which would empty an existing file; Ignition refuses that.
+        let has_contents = file.contents.as_ref().is_some_and(|contents| contents.source.is_some());
+        if has_contents || file.append.as_ref().is_some_and(|fragments| !fragments.is_empty()) {
+            file.overwrite.get_or_insert(true);
+        }
     }
     ignition_version(configs).clone_into(&mut merged.ignition.version);
     merge::without_empty(serde_json::to_value(merged).expect("a config has only string keys"))

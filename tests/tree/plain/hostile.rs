@@ -294,24 +294,6 @@ fn overwrite_false_is_honoured() {
 }
 
 #[test]
-fn file_without_contents_replaces_none_that_has_some() {
-    let host = Host::new();
-    host.put("/etc/mine", "mine");
-    host.assert_obstructed(&files(&[json!({"path": "/etc/mine", "mode": 0o600})]), "/etc/mine");
-    assert_eq!(host.text("/etc/mine"), "mine");
-    host.applies(&files(&[json!({"path": "/etc/mine", "append": [{"source": "data:,%20more"}]})]));
-    assert_eq!(host.text("/etc/mine"), "mine more");
-    host.applies(&empty());
-    let replacing = json!({"path": "/etc/mine", "overwrite": true});
-    for emptied in [file("/etc/mine", ""), replacing] {
-        host.applies(&files(&[emptied, json!({"path": "/etc/new"})]));
-        assert_eq!((host.text("/etc/mine").as_str(), host.text("/etc/new").as_str()), ("", ""));
-        host.applies(&empty());
-        assert_eq!(host.text("/etc/mine"), "mine");
-    }
-}
-
-#[test]
 fn plan_prints_no_control_characters_and_no_passwords() {
     let host = Host::new();
     let mut config = files(&[file("/etc/proxy.env", "P=http://u:hunter2@p:1/\n")]);

@@ -5,6 +5,7 @@ mod bad_document;
 mod bad_host;
 mod bad_input;
 mod disk_effects;
+mod existing_files;
 mod hostile;
 mod irreconcilable;
 mod kubeconfig;

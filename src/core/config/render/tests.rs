@@ -148,12 +148,17 @@ fn compression_is_not_inherited_by_plain_contents() {
 }
 
 #[test]
-fn files_overwrite_unless_a_config_says_otherwise() {
-    let files =
-        json!([source("x"), {"path": "/etc/kept", "overwrite": false, "contents": {"source": "data:,"}}]);
+fn files_with_contents_overwrite_unless_a_config_says_otherwise() {
+    let files = json!([
+        source("x"),
+        {"path": "/etc/kept", "overwrite": false, "contents": {"source": "data:,"}},
+        {"path": "/etc/bare", "mode": 384},
+        {"path": "/etc/extended", "append": [{"source": "data:,x"}]},
+    ]);
     let configs = [with_files("0", "worker", &files)];
-    assert_eq!(merged(&configs, "/config/storage/files/0/overwrite"), json!(true));
-    assert_eq!(merged(&configs, "/config/storage/files/1/overwrite"), json!(false));
+    for (index, expected) in [json!(true), json!(false), json!(null), json!(true)].into_iter().enumerate() {
+        assert_eq!(merged(&configs, &format!("/config/storage/files/{index}/overwrite")), expected);
+    }
 }
 
 #[test]
