@@ -167,9 +167,17 @@ pub struct PasswdSpec {
 }
 
 impl PasswdSpec {
-    /// Iterate over the SSH keys of all users in order: the lines of the key file.
+    /// True if the config lists the user `core`.
+    #[must_use]
+    pub fn lists_core(&self) -> bool {
+        self.users.iter().any(|user| user.name == CORE_USER)
+    }
+
+    /// Iterate over the SSH keys of the user `core` in order: the lines of the key file. Those of other users are put in place
+    /// at the installation only.
     pub fn keys(&self) -> impl Iterator<Item = &str> {
-        self.users.iter().flat_map(|user| user.keys.iter().map(String::as_str))
+        let core = self.users.iter().filter(|user| user.name == CORE_USER);
+        core.flat_map(|user| user.keys.iter().map(String::as_str))
     }
 
     /// The password hash that the config sets for the user `core`.

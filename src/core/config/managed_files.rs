@@ -64,7 +64,7 @@ impl ManagedFiles {
             managed.mcd_unsupported(config);
         }
         managed.units(config, profile);
-        managed.authorized_keys(config, accounts);
+        managed.authorized_keys(config, accounts, profile);
         if unknown == UnknownOwner::Drifts {
             names.refused.clear();
         }
@@ -156,8 +156,10 @@ impl ManagedFiles {
         }
     }
 
-    fn authorized_keys(&mut self, config: &HostConfig, accounts: &AccountTable) {
-        if config.passwd.users.is_empty() {
+    fn authorized_keys(&mut self, config: &HostConfig, accounts: &AccountTable, profile: Profile) {
+        let has_keys = config.passwd.keys().next().is_some();
+        // MCD empties the key file of a user without keys. Ignition writes none, and leaves one that is there.
+        if !has_keys && (profile == Profile::Native || !config.passwd.lists_core()) {
             return;
         }
         let home = accounts.user(CORE_USER).map(|core| (core, ManagedPath::simplified(&core.home)));
@@ -180,12 +182,16 @@ impl ManagedFiles {
         let ssh = home.join(".ssh");
         let directory = ssh.join("authorized_keys.d");
         let file = directory.join("ignition");
+        let attributes = owned(KEYS_MODE);
+        if !has_keys {
+            self.entries.insert(file, FileEntry::AbsentOrEmpty { attributes });
+            return;
+        }
         let contents = config.passwd.keys().flat_map(|key| [key.trim_end(), "\n"]).collect::<String>();
         for path in [ssh, directory] {
             self.entries.insert(path, FileEntry::Directory { attributes: owned(KEYS_DIRECTORY_MODE) });
         }
-        let (contents, attributes) = (contents.into_bytes(), owned(KEYS_MODE));
-        self.entries.insert(file, FileEntry::File { contents, attributes });
+        self.entries.insert(file, FileEntry::File { contents: contents.into_bytes(), attributes });
     }
 }
 
@@ -258,5 +264,54 @@ impl Names<'_> {
         self.refused.push(Refusal::new(field, reason));
         // No user or group has this number: chown(2) takes it for "no change".
         u32::MAX
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::core::config::{decode, machine_config};
+
+    const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
+
+    /// Entries that a config with this Ignition config has on a host with the users `core` and `eve`.
+    fn entries(ignition: &Value, profile: Profile) -> BTreeMap<ManagedPath, FileEntry> {
+        let mut config = ignition.clone();
+        config["ignition"] = json!({"version": "3.4.0"});
+        let object = json!({
+            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+            "metadata": {"name": "t"}, "spec": {"config": config},
+        });
+        let parsed = machine_config::parse(object.to_string().as_bytes()).unwrap();
+        let passwd = "core:x:1000:1000::/var/home/core:/bin/bash\neve:x:1001:1001::/var/home/eve:/bin/bash\n";
+        let accounts = AccountTable::parse([passwd], ["core:x:1000:\neve:x:1001:\n"]);
+        let (config, bases) = (decode::decode(&parsed).unwrap(), AppendBases::new());
+        ManagedFiles::of(&config, &accounts, &bases, profile, UnknownOwner::Refused).unwrap().entries
+    }
+
+    #[test]
+    fn key_file_has_the_keys_of_core_only() {
+        let users = |core: Value| {
+            let eve = json!({"name": "eve", "sshAuthorizedKeys": ["ssh-ed25519 AAAA eve"]});
+            json!({"passwd": {"users": [eve, core]}})
+        };
+        let owned = |mode| FileAttributes { mode, uid: 1000, gid: 1000 };
+        let keys = json!({"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA core"]});
+        for profile in [Profile::Native, Profile::Mcd] {
+            let entries = entries(&users(keys.clone()), profile);
+            let contents = b"ssh-ed25519 AAAA core\n".to_vec();
+            assert_eq!(entries[KEYS], FileEntry::File { contents, attributes: owned(0o600) });
+        }
+        let without = users(json!({"name": "core", "passwordHash": "$6$x"}));
+        let empty = FileEntry::AbsentOrEmpty { attributes: owned(0o600) };
+        let expected = BTreeMap::from([(ManagedPath::constant(KEYS), empty)]);
+        assert_eq!(entries(&without, Profile::Mcd), expected);
+        assert_eq!(entries(&without, Profile::Native), BTreeMap::new());
+        let others = users(json!({"name": "bob"}));
+        for profile in [Profile::Native, Profile::Mcd] {
+            assert_eq!(entries(&others, profile), BTreeMap::new());
+        }
     }
 }

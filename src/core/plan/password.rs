@@ -21,7 +21,7 @@ fn desired_hash<'a>(
 ) -> Option<&'a str> {
     let was_set = current.is_some_and(|config| config.passwd.password_hash().is_some());
     let has_changed = current.is_none_or(|current| current.passwd != desired.passwd);
-    let lists_core = has_changed && desired.passwd.users.iter().any(|user| user.name == CORE_USER);
+    let lists_core = has_changed && desired.passwd.lists_core();
     match desired.passwd.password_hash() {
         Some(hash) => Some(hash),
         None if was_set || lists_core && profile == Profile::Mcd => Some(LOCKED),

@@ -189,7 +189,8 @@ pub enum FileEntry {
     },
     /// No file may exist at the path: a unit without contents that must not be masked.
     Absent,
-    /// No content may exist at the path: an empty drop-in. MCD removes its file, and Ignition writes an empty one.
+    /// No content may exist at the path: an empty drop-in, whose file MCD removes and Ignition writes, or a key file without keys,
+    /// which MCD writes and Ignition does not.
     AbsentOrEmpty {
         /// Mode and owner of an empty file.
         attributes: FileAttributes,

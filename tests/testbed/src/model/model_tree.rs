@@ -100,7 +100,7 @@ impl ModelTree {
                 expected.insert(path, expected_text(&unit.contents));
             }
         }
-        if let Some(keys) = &config.keys {
+        if let Some(keys) = config.keys.as_ref().filter(|keys| !keys.is_empty()) {
             let bytes = keys.iter().flat_map(|key| [key, "\n"]).collect::<String>().into_bytes();
             expected.insert(KEYS.to_owned(), ExpectedNode::File { bytes, mode: 0o600, owner: (CORE, CORE) });
         }
