@@ -1,25 +1,26 @@
 //! Decoding and validation of a `MachineConfig` into a [`HostConfig`]: contents are decoded, every field is
 //! checked, all refusals are collected.
 
+mod os;
+mod passwd;
+
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::contents::ContentsDecoder;
 use super::host_config::{
-    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, KernelType, LinkSpec, OsSpec,
-    OwnerRef, PasswdSpec, UNIT_DIRECTORY, UserSpec,
+    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, LinkSpec, OwnerRef,
+    UNIT_DIRECTORY,
 };
-use super::ignition::ignored_sections::{self, section};
+use super::ignition::ignored_sections;
 use super::ignition::newest;
 use super::machine_config::MachineConfig;
 use super::render::documents;
 use super::{protected, units};
-use crate::core::values::kernel_arguments::KernelArguments;
 use crate::core::values::kernel_arguments::tuning_file::{self, TUNING_FILE};
 use crate::core::values::limits;
 use crate::core::values::names::{ManagedPath, PathError};
-use crate::core::values::paths::GENERATION_ARGUMENT;
 use crate::core::values::refusal::{Refusal, RefusalList};
 
 /// Name of the directories in which the agent prepares files, at any depth; a config must not use it.
@@ -69,14 +70,14 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
     let units = ignition.systemd.as_ref().and_then(|systemd| systemd.units.as_deref());
     let units = units::decode(units.unwrap_or_default(), &mut decoding.refused);
     decoding.ensure_no_collisions(&units);
-    let passwd = decode_passwd(ignition.passwd.as_ref(), &mut decoding.refused);
+    let passwd = passwd::decode(ignition.passwd.as_ref(), &mut decoding.refused);
     let path_bytes: usize = decoding.fields.keys().map(|path| path.as_str().len()).sum();
     if path_bytes > limits::PATH_BYTES {
         let reason =
             format!("all paths together have {path_bytes} bytes; the limit is {}", limits::PATH_BYTES);
         decoding.refuse("spec.config.storage", reason);
     }
-    let mut os = decode_os(config, &mut decoding.refused);
+    let mut os = os::decode(config, &mut decoding.refused);
     let mut left_out = ignored_sections::without_effect(ignition, &storage);
     if let Some(file) = decoding.files.get(TUNING_FILE) {
         tuning_file::append(&file.contents, &mut os.kernel_arguments, &mut left_out);
@@ -298,101 +299,5 @@ impl Decoding {
             }
         }
         self.refused.append(&mut found);
-    }
-}
-
-fn decode_passwd(passwd: Option<&newest::Passwd>, refused: &mut Vec<Refusal>) -> PasswdSpec {
-    let users = passwd.and_then(|passwd| passwd.users.as_deref()).unwrap_or_default();
-    for (index, user) in users.iter().enumerate() {
-        // A colon or a newline would end the field of `/etc/shadow`.
-        let hash = user.password_hash.as_deref().unwrap_or_default();
-        if hash.contains(':') || hash.chars().any(char::is_control) {
-            let field = format!("spec.config.passwd.users[{index}].passwordHash");
-            refused.push(Refusal::new(field, "the password hash has a colon or a control character"));
-        }
-    }
-    PasswdSpec {
-        users: users.iter().map(decode_user).collect(),
-        groups: section(passwd.and_then(|passwd| passwd.groups.as_deref())),
-    }
-}
-
-fn decode_user(user: &newest::User) -> UserSpec {
-    let set = [
-        ("gecos", user.gecos.is_some()),
-        ("groups", user.groups.as_ref().is_some_and(|groups| !groups.is_empty())),
-        ("homeDir", user.home_dir.is_some()),
-        ("noCreateHome", user.no_create_home.is_some()),
-        ("noLogInit", user.no_log_init.is_some()),
-        ("noUserGroup", user.no_user_group.is_some()),
-        ("primaryGroup", user.primary_group.is_some()),
-        ("shell", user.shell.is_some()),
-        ("shouldExist", user.should_exist.is_some()),
-        ("system", user.system.is_some()),
-        ("uid", user.uid.is_some()),
-    ];
-    UserSpec {
-        name: user.name.clone(),
-        keys: user.ssh_authorized_keys.clone().unwrap_or_default(),
-        password_hash: user.password_hash.clone().filter(|hash| !hash.is_empty()),
-        other_fields: set.iter().filter(|(_, set)| *set).map(|(name, _)| *name).collect(),
-    }
-}
-
-fn decode_os(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSpec {
-    let spec = &config.spec;
-    let filled = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
-    let kernel_type = spec.kernel_type.as_deref().unwrap_or_default();
-    if !matches!(kernel_type, "" | "default" | "realtime" | "64k-pages") {
-        refused.push(Refusal::new(
-            "spec.kernelType",
-            "unknown kernel type; accepted: default, realtime, 64k-pages",
-        ));
-    }
-    let images = [
-        ("spec.osImageURL", &spec.os_image_url),
-        ("spec.baseOSExtensionsContainerImage", &spec.base_os_extensions_container_image),
-    ];
-    for (field, _) in
-        images.iter().filter(|(_, image)| image.iter().any(|text| text.contains(char::is_control)))
-    {
-        refused.push(Refusal::new(*field, "the image reference has a control character"));
-    }
-    let entries = spec.kernel_arguments.as_deref().unwrap_or_default();
-    for (index, entry) in entries.iter().enumerate() {
-        if entry.chars().any(|c| c.is_control() && c != '\t') {
-            let field = format!("spec.kernelArguments[{index}]");
-            refused.push(Refusal::new(field, "the kernel argument has a control character"));
-            continue;
-        }
-        let owned = ["ostree=", GENERATION_ARGUMENT];
-        let arguments = KernelArguments::parse(entry);
-        if let Some(own) =
-            owned.iter().find(|own| arguments.iter().any(|argument| argument.as_str().starts_with(*own)))
-        {
-            let field = format!("spec.kernelArguments[{index}]");
-            refused.push(Refusal::new(
-                field,
-                format!("`{own}` is set for each deployment and must not be listed"),
-            ));
-        } else if entry.matches('"').count() % 2 == 1 {
-            let field = format!("spec.kernelArguments[{index}]");
-            refused.push(Refusal::new(field, "a double quote is not closed"));
-        }
-    }
-    let extensions = spec.extensions.clone().unwrap_or_default();
-    for (index, name) in extensions.iter().enumerate() {
-        if super::extensions::packages(name).is_none() {
-            let reason = format!("unknown extension; accepted: {}", super::extensions::accepted());
-            refused.push(Refusal::new(format!("spec.extensions[{index}]"), reason));
-        }
-    }
-    OsSpec {
-        image: filled(&spec.os_image_url),
-        extensions_image: filled(&spec.base_os_extensions_container_image),
-        kernel_arguments: KernelArguments::parse_all(entries),
-        kernel_type: KernelType::canonical(kernel_type),
-        extensions,
-        fips: spec.fips.unwrap_or(false),
     }
 }
