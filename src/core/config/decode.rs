@@ -37,6 +37,9 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
         Some(spec) => host.is_blank = is_blank(spec),
     }
     host.unknown.clone_from(&config.unknown);
+    let systemd = config.ignition.config.systemd.as_ref();
+    let units = systemd.and_then(|systemd| systemd.units.as_deref());
+    units::refuse_syntax(units.unwrap_or_default(), &mut refused);
     refused.extend(protected::entries(&host).into_iter().map(|entry| entry.refusal));
     let arguments = config.spec.kernel_arguments.as_deref().unwrap_or_default();
     protected::refuse_kernel_arguments(arguments, &mut refused);
@@ -54,7 +57,8 @@ fn is_blank(spec: &Value) -> bool {
     }
 }
 
-/// Decode a `config` that was applied already: entries that no host takes are left out and named.
+/// Decode a `config` that was applied already: entries that no host takes are left out and named. Checks by which releases differ,
+/// such as that of unit texts, are left to the config that is to be applied.
 pub fn decode_applied(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let (mut host, refused) = decode_entries(config);
     protected::leave_out(&mut host);
@@ -301,3 +305,6 @@ impl Decoding {
         self.refused.append(&mut found);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,4 @@
-//! Decoding of `systemd.units`, with Ignition's checks: unit and drop-in names, unit file syntax, duplicates.
+//! Decoding of `systemd.units`, with Ignition's checks: unit and drop-in names, duplicates, and unit file syntax.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::core::values::refusal::Refusal;
 /// Longest name of a unit, in bytes: with `.requires` appended it must still be a file name.
 const LONGEST_NAME: usize = 255 - ".requires".len();
 
-/// Decode the units; errors are added to `refused`.
+/// Decode the units; errors are added to `refused`. Their texts are not checked.
 pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<String, UnitSpec> {
     let mut decoded = BTreeMap::new();
     for (index, unit) in units.iter().enumerate() {
@@ -28,16 +28,11 @@ pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<St
             continue;
         }
         let contents = unit.contents.clone().filter(|contents| !contents.is_empty());
-        if let Some(Err(reason)) = contents.as_deref().map(ensure_syntax) {
-            refuse("contents", reason);
-        }
         let mut drop_ins = BTreeMap::new();
         for (nth, dropin) in unit.dropins.as_deref().unwrap_or_default().iter().enumerate() {
             let contents = dropin.contents.clone().unwrap_or_default();
             if let Err(reason) = ensure_drop_in_name(&dropin.name) {
                 refuse(&format!("dropins[{nth}].name"), reason);
-            } else if let Err(reason) = ensure_syntax(&contents) {
-                refuse(&format!("dropins[{nth}].contents"), reason);
             } else if drop_ins.insert(dropin.name.clone(), contents).is_some() {
                 refuse(&format!("dropins[{nth}].name"), format!("duplicate drop-in {}", dropin.name));
             }
@@ -50,28 +45,96 @@ pub fn decode(units: &[newest::Unit], refused: &mut Vec<Refusal>) -> BTreeMap<St
     decoded
 }
 
-/// Check that `text` has the syntax of a unit file (`systemd.syntax(7)`): sections, assignments, comments and
-/// continuation lines, and no assignment before the first section.
-fn ensure_syntax(text: &str) -> Result<(), String> {
-    let mut in_section = false;
-    let mut continued = false;
-    for (number, line) in text.lines().enumerate() {
-        let trimmed = line.trim();
-        let comment = trimmed.starts_with(['#', ';']);
-        if continued {
-            // A comment between continuation lines does not end the assignment.
-            continued = comment || trimmed.ends_with('\\');
-        } else if comment || trimmed.is_empty() {
-        } else if trimmed.starts_with('[') && trimmed.ends_with(']') {
-            in_section = true;
-        } else if trimmed.contains('=') && !trimmed.starts_with('=') && in_section {
-            continued = trimmed.ends_with('\\');
-        } else {
-            let expected = if in_section { "`Key=value`" } else { "a section such as `[Unit]`" };
-            return Err(format!("line {} is not {expected}", number + 1));
+/// Refuse unit and drop-in texts without the syntax of a unit file. MCD applies some of them, and Ignition of another version may.
+pub fn refuse_syntax(units: &[newest::Unit], refused: &mut Vec<Refusal>) {
+    for (index, unit) in units.iter().enumerate() {
+        let mut check = |part: &str, text: Option<&String>| {
+            let problem = text.and_then(|text| ensure_syntax(text).err());
+            let field = || format!("spec.config.systemd.units[{index}].{part}");
+            refused.extend(problem.map(|reason| Refusal::new(field(), reason)));
+        };
+        check("contents", unit.contents.as_ref());
+        for (nth, drop_in) in unit.dropins.as_deref().unwrap_or_default().iter().enumerate() {
+            check(&format!("dropins[{nth}].contents"), drop_in.contents.as_ref());
         }
     }
-    Ok(())
+}
+
+/// Check that `text` has the syntax of a unit file, as Ignition and MCD check it with go-systemd.
+fn ensure_syntax(text: &str) -> Result<(), String> {
+    UnitLexer { text, rest: text }.check()
+}
+
+/// Lexer of a unit file, by the rules of go-systemd: text before the first section is skipped, and a backslash continues comments
+/// too. Unlike there, and as in `systemd.syntax(7)`, a comment between continuation lines does not end the assignment.
+struct UnitLexer<'a> {
+    text: &'a str,
+    /// Text that is still to be read.
+    rest: &'a str,
+}
+
+impl<'a> UnitLexer<'a> {
+    fn check(mut self) -> Result<(), String> {
+        let mut in_section = false;
+        loop {
+            let mut following = self.rest.chars();
+            match following.next() {
+                None => return Ok(()),
+                Some('[') => {
+                    self.section()?;
+                    in_section = true;
+                }
+                Some('#' | ';') => self.comment(),
+                Some(skipped) if !in_section || skipped.is_whitespace() => self.rest = following.as_str(),
+                Some(_) => self.assignment()?,
+            }
+        }
+    }
+
+    fn section(&mut self) -> Result<(), String> {
+        let start = self.rest;
+        if let Some((_, rest)) = start.split_once(']') {
+            self.rest = rest;
+            if self.line().trim().is_empty() {
+                return Ok(());
+            }
+        }
+        Err(self.not("a section such as `[Unit]`", start))
+    }
+
+    fn comment(&mut self) {
+        loop {
+            let line = self.line();
+            if !line.strip_suffix(' ').unwrap_or(line).ends_with('\\') {
+                return;
+            }
+        }
+    }
+
+    fn assignment(&mut self) -> Result<(), String> {
+        let at = self.rest.find(['=', '\n', '\r']);
+        let value = at.and_then(|at| self.rest.get(at..)?.strip_prefix('='));
+        self.rest = value.ok_or_else(|| self.not("`Key=value`", self.rest))?;
+        let mut continued = self.line().ends_with('\\');
+        while continued && !self.rest.is_empty() {
+            let line = self.line();
+            continued = line.ends_with('\\') || line.trim_start().starts_with(['#', ';']);
+        }
+        Ok(())
+    }
+
+    /// Read up to the end of the line.
+    fn line(&mut self) -> &'a str {
+        let (line, rest) = self.rest.split_once('\n').unwrap_or((self.rest, ""));
+        self.rest = rest;
+        line
+    }
+
+    /// Describe the line at which `rest` begins as something else than `expected`.
+    fn not(&self, expected: &str, rest: &str) -> String {
+        let line = self.text.lines().count() - rest.lines().count() + 1;
+        format!("line {line} is not {expected}")
+    }
 }
 
 #[cfg(test)]
@@ -79,14 +142,40 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unit_file_without_section_or_key_is_refused() {
-        for good in
-            ["", "# only a comment\n", "[Unit]\nA=b\n", "[S]\nX=a \\\n# note\n  b\nY=1\n", "[S]\nX=\n"]
-        {
+    fn unit_text_that_ignition_accepts_is_accepted() {
+        for good in [
+            "",
+            "\n",
+            "# only a comment\n",
+            "Description=before\nnonsense\n[Unit]\nA=b\n",
+            "A=b\n",
+            "# not a section: [Unit\n[Unit]\nA=b\n",
+            "# continued \\\n[Unit\n[Unit]\nA=b\n",
+            "; continued \\ \nnonsense\n[Unit]\nA=b\n",
+            "[Unit]\n# continued \\\nnonsense\nA=b\n",
+            "[Unit]\nA=b\n",
+            "[Unit] \r\nA=b\r\n\r\n[S]\r\n",
+            "[S]\nX=a \\\n# note\n  b\nY=1\n",
+            "[S]\nX=a \\\n\nY=1",
+            "[S]\nX=a\\",
+            "[S]\nX=\n",
+            "[S]\n=x\n",
+        ] {
             assert_eq!(ensure_syntax(good), Ok(()), "{good:?}");
         }
-        for bad in ["A=b\n", "[Unit]\nnonsense\n", "[Unit\nA=b", "[Unit]\n=x\n"] {
-            assert!(ensure_syntax(bad).is_err(), "{bad:?}");
+    }
+
+    #[test]
+    fn unit_text_that_ignition_refuses_is_refused_with_its_line() {
+        for (bad, line) in [
+            ("[Unit]\nnonsense\n", 2),
+            ("[Unit]\nA=b\n\nnonsense", 4),
+            ("[Unit\nA=b", 1),
+            ("\n[Unit] A=b\n", 2),
+            ("[Unit]\nA=b \\\n c\nd\r=1\n", 4),
+        ] {
+            let reason = ensure_syntax(bad).unwrap_err();
+            assert!(reason.starts_with(&format!("line {line} is not ")), "{bad:?}: {reason}");
         }
     }
 }

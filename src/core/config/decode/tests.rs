@@ -1,0 +1,37 @@
+//! Tests of configs that are to be applied, and of those that were.
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::core::config::machine_config;
+
+fn object(spec: &Value) -> MachineConfig {
+    let object = json!({
+        "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
+        "metadata": {"name": "t"}, "spec": spec,
+    });
+    machine_config::parse(object.to_string().as_bytes()).unwrap()
+}
+
+fn with(section: &str, value: &Value) -> MachineConfig {
+    object(&json!({"config": {"ignition": {"version": "3.5.0"}, section: value}}))
+}
+
+fn fields(refused: &RefusalList) -> Vec<&str> {
+    refused.as_slice().iter().map(|refusal| refusal.field.as_str()).collect()
+}
+
+#[test]
+fn unit_text_is_checked_in_a_config_that_is_to_be_applied() {
+    let config = with(
+        "systemd",
+        &json!({"units": [{"name": "a.service", "contents": "[Unit\n",
+            "dropins": [{"name": "1.conf", "contents": "[Unit]\n"}, {"name": "2.conf", "contents": "[Unit]\nx"}]}]}),
+    );
+    let expected =
+        ["spec.config.systemd.units[0].contents", "spec.config.systemd.units[0].dropins[1].contents"];
+    assert_eq!(fields(&decode(&config).unwrap_err()), expected);
+    let applied = decode_applied(&config).unwrap();
+    assert_eq!(applied.units["a.service"].contents.as_deref(), Some("[Unit\n"));
+    assert_eq!(applied.units["a.service"].drop_ins.len(), 2);
+}
