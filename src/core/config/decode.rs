@@ -40,6 +40,7 @@ pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let systemd = config.ignition.config.systemd.as_ref();
     let units = systemd.and_then(|systemd| systemd.units.as_deref());
     units::refuse_syntax(units.unwrap_or_default(), &mut refused);
+    refused.extend(os::unknown_extensions(config));
     refused.extend(protected::entries(&host).into_iter().map(|entry| entry.refusal));
     let arguments = config.spec.kernel_arguments.as_deref().unwrap_or_default();
     protected::refuse_kernel_arguments(arguments, &mut refused);
@@ -57,11 +58,12 @@ fn is_blank(spec: &Value) -> bool {
     }
 }
 
-/// Decode a `config` that was applied already: entries that no host takes are left out and named. Checks by which releases differ,
-/// such as that of unit texts, are left to the config that is to be applied.
+/// Decode a `config` that was applied already: entries that no host takes are left out and named, and so are
+/// extensions that this release does not know. The syntax of unit texts is checked in a config that is to be applied only.
 pub fn decode_applied(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let (mut host, refused) = decode_entries(config);
     protected::leave_out(&mut host);
+    host.left_out.extend(os::unknown_extensions(config).map(|unknown| unknown.to_string()));
     RefusalList::or(refused, host)
 }
 

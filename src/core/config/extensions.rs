@@ -1,7 +1,7 @@
 //! Extensions of the operating system: named sets of packages, from MCD's table.
 
 /// Each extension and its packages.
-const EXTENSIONS: [(&str, &[&str]); 7] = [
+const EXTENSIONS: [(&str, &[&str]); 8] = [
     ("ipsec", &["NetworkManager-libreswan", "libreswan", "openvswitch3.5-ipsec"]),
     ("kerberos", &["krb5-workstation", "libkadm5"]),
     ("kernel-devel", &["kernel-devel", "kernel-headers"]),
@@ -9,6 +9,8 @@ const EXTENSIONS: [(&str, &[&str]); 7] = [
     ("sysstat", &["sysstat"]),
     ("two-node-ha", &["pacemaker", "pcs", "fence-agents-all"]),
     ("usbguard", &["usbguard"]),
+    // Of OpenShift 4.14 to 4.21.
+    ("wasm", &["crun-wasm"]),
 ];
 
 /// Packages that extensions have in newer releases only: an extension without them is complete on a host of an older one (MCD's
@@ -81,7 +83,7 @@ mod tests {
             &'static [&'static str],
             &'static [&'static str],
         );
-        let rows: [Row; 7] = [
+        let rows: [Row; 8] = [
             (&[], &[], &[], &[]),
             (&["sysstat"], &[], &["sysstat"], &[]),
             (&["sysstat"], &["sysstat"], &[], &[]),
@@ -99,6 +101,7 @@ mod tests {
                 &["sysstat"],
             ),
             (&[], &["vim"], &[], &[]),
+            (&["wasm"], &["vim"], &["crun-wasm"], &[]),
         ];
         for (extensions, requested, install, uninstall) in rows {
             let extensions: Vec<String> = extensions.iter().map(ToString::to_string).collect();

@@ -49,19 +49,21 @@ pub(super) fn decode(config: &MachineConfig, refused: &mut Vec<Refusal>) -> OsSp
             refused.push(Refusal::new(field, "a double quote is not closed"));
         }
     }
-    let listed = spec.extensions.clone().unwrap_or_default();
-    for (index, name) in listed.iter().enumerate() {
-        if extensions::packages(name).is_none() {
-            let reason = format!("unknown extension; accepted: {}", extensions::accepted());
-            refused.push(Refusal::new(format!("spec.extensions[{index}]"), reason));
-        }
-    }
     OsSpec {
         image: filled(&spec.os_image_url),
         extensions_image: filled(&spec.base_os_extensions_container_image),
         kernel_arguments: KernelArguments::parse_all(entries),
         kernel_type: KernelType::canonical(kernel_type),
-        extensions: listed,
+        extensions: spec.extensions.clone().unwrap_or_default(),
         fips: spec.fips.unwrap_or(false),
     }
+}
+
+/// List the extensions that this release does not know, and whose packages it cannot install therefore.
+pub(super) fn unknown_extensions(config: &MachineConfig) -> impl Iterator<Item = Refusal> {
+    let listed = config.spec.extensions.iter().flatten().enumerate();
+    listed.filter(|(_, name)| extensions::packages(name).is_none()).map(|(index, _)| {
+        let reason = format!("unknown extension; accepted: {}", extensions::accepted());
+        Refusal::new(format!("spec.extensions[{index}]"), reason)
+    })
 }

@@ -35,3 +35,16 @@ fn unit_text_is_checked_in_a_config_that_is_to_be_applied() {
     assert_eq!(applied.units["a.service"].contents.as_deref(), Some("[Unit\n"));
     assert_eq!(applied.units["a.service"].drop_ins.len(), 2);
 }
+
+#[test]
+fn unknown_extension_is_left_out_of_a_config_that_was_applied() {
+    let config = object(&json!({"extensions": ["wasm", "usbguard", "next"]}));
+    assert_eq!(fields(&decode(&config).unwrap_err()), ["spec.extensions[2]"]);
+    let applied = decode_applied(&config).unwrap();
+    assert!(
+        applied.left_out[0].starts_with("spec.extensions[2]: unknown extension"),
+        "{:?}",
+        applied.left_out
+    );
+    assert_eq!(applied.os.extensions, ["wasm", "usbguard", "next"]);
+}
