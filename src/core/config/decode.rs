@@ -10,8 +10,8 @@ use serde_json::Value;
 
 use super::contents::ContentsDecoder;
 use super::host_config::{
-    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, LinkSpec, OwnerRef,
-    UNIT_DIRECTORY,
+    DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, InheritedAttributes, LinkSpec,
+    OwnerRef, UNIT_DIRECTORY,
 };
 use super::ignition::ignored_sections;
 use super::ignition::newest;
@@ -105,6 +105,18 @@ fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
     (host_config, decoding.refused)
 }
 
+/// Return the attributes that an entry does not give.
+fn unset_attributes(file: &newest::File) -> InheritedAttributes {
+    let is_given =
+        |id: Option<i64>, name: Option<&str>| id.is_some() || name.is_some_and(|name| !name.is_empty());
+    let (user, group) = (file.user.as_ref(), file.group.as_ref());
+    InheritedAttributes {
+        mode: file.mode.is_none(),
+        user: !user.is_some_and(|user| is_given(user.id, user.name.as_deref())),
+        group: !group.is_some_and(|group| is_given(group.id, group.name.as_deref())),
+    }
+}
+
 #[derive(Default)]
 struct Decoding {
     refused: Vec<Refusal>,
@@ -179,7 +191,9 @@ impl Decoding {
         if let (Some(contents), Some(append), Some(mode), Some(owner)) = (contents, append, mode, owner) {
             let overwrite = file.overwrite;
             let has_contents = file.contents.as_ref().is_some_and(|contents| contents.source.is_some());
-            let spec = FileSpec { index, contents, has_contents, append, mode, owner, overwrite };
+            let extends = !has_contents && !append.is_empty();
+            let inherited = if extends { unset_attributes(file) } else { InheritedAttributes::default() };
+            let spec = FileSpec { index, contents, has_contents, append, mode, owner, inherited, overwrite };
             self.files.insert(path, spec);
         }
     }

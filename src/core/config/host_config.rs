@@ -95,6 +95,8 @@ pub struct FileSpec {
     pub append: Vec<Vec<u8>>,
     pub mode: u32,
     pub owner: FileOwner,
+    /// Attributes of an existing file that `append` alone leaves, as in Ignition. `mode` and `owner` are those of a new file.
+    pub inherited: InheritedAttributes,
     /// `Some(false)`: an unmanaged file that exists already must stay.
     pub overwrite: Option<bool>,
 }
@@ -105,6 +107,14 @@ impl FileSpec {
     pub fn with_appended(&self) -> Vec<u8> {
         [&self.contents].into_iter().chain(&self.append).flatten().copied().collect()
     }
+}
+
+/// Attributes that a file has from the one that it extends, because the config gives none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct InheritedAttributes {
+    pub mode: bool,
+    pub user: bool,
+    pub group: bool,
 }
 
 /// One item of `storage.directories`.

@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::AccountTable;
-use super::host_config::{CORE_USER, FileOwner, FileSpec, HostConfig, OwnerRef, UNIT_DIRECTORY};
+use super::host_config::{
+    CORE_USER, FileOwner, FileSpec, HostConfig, InheritedAttributes, OwnerRef, UNIT_DIRECTORY,
+};
 use crate::core::values::names::{ManagedPath, below};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::{Refusal, RefusalList};
@@ -28,8 +30,15 @@ pub struct ManagedFiles {
     pub deferred: Vec<String>,
 }
 
-/// The content, by path, that a config's `append` extends: the file as it was before it was managed.
-pub type AppendBases = BTreeMap<ManagedPath, Vec<u8>>;
+/// The files, by path, that a config's `append` extends.
+pub type AppendBases = BTreeMap<ManagedPath, AppendBase>;
+
+/// A file that `append` extends, as it was before it was managed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AppendBase {
+    pub contents: Vec<u8>,
+    pub attributes: FileAttributes,
+}
 
 /// The handling of an owner or group name that the tree's `passwd` or `group` does not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,8 +63,11 @@ impl ManagedFiles {
         let mut names = Names { accounts, refused: Vec::new() };
         for (path, file) in &config.files {
             let field = format!("spec.config.storage.files[{}]", file.index);
-            let contents = contents_of(path, file, bases);
+            let base = bases.get(path);
+            let contents = contents_of(file, base);
             let attributes = names.attributes(file.mode, &file.owner, &field);
+            let attributes =
+                base.map_or(attributes, |base| inherit(attributes, file.inherited, base.attributes));
             managed.entries.insert(path.clone(), FileEntry::File { contents, attributes });
         }
         if profile == Profile::Native {
@@ -220,13 +232,21 @@ pub fn written_paths(host: &HostConfig) -> BTreeSet<ManagedPath> {
     files.cloned().chain(units).chain(drop_ins).collect()
 }
 
-fn contents_of(path: &ManagedPath, file: &FileSpec, bases: &AppendBases) -> Vec<u8> {
+fn inherit(given: FileAttributes, inherited: InheritedAttributes, base: FileAttributes) -> FileAttributes {
+    FileAttributes {
+        mode: if inherited.mode { base.mode } else { given.mode },
+        uid: if inherited.user { base.uid } else { given.uid },
+        gid: if inherited.group { base.gid } else { given.gid },
+    }
+}
+
+fn contents_of(file: &FileSpec, base: Option<&AppendBase>) -> Vec<u8> {
     if file.append.is_empty() {
         return file.contents.clone();
     }
-    // Given contents replace the base; `append` alone extends it.
-    let base = match bases.get(path) {
-        Some(base) if file.contents.is_empty() => base.clone(),
+    // Given contents replace the base, also empty ones; `append` alone extends it.
+    let base = match base {
+        Some(base) if !file.has_contents => base.contents.clone(),
         _ => file.contents.clone(),
     };
     file.append.iter().fold(base, |mut bytes, fragment| {

@@ -136,11 +136,13 @@ fn reasons(found: &[(&str, bool)]) -> Vec<String> {
 }
 
 fn file_reasons(a: &FileSpec, b: &FileSpec) -> Vec<String> {
+    let extends = |file: &FileSpec| !file.has_contents && !file.append.is_empty();
+    let owner = |file: &FileSpec| (file.owner.clone(), file.inherited.user, file.inherited.group);
     reasons(&[
-        ("content", a.contents != b.contents),
+        ("content", a.contents != b.contents || extends(a) != extends(b)),
         ("appended content", a.append != b.append),
-        ("mode", a.mode != b.mode),
-        ("owner", a.owner != b.owner),
+        ("mode", (a.mode, a.inherited.mode) != (b.mode, b.inherited.mode)),
+        ("owner", owner(a) != owner(b)),
     ])
 }
 

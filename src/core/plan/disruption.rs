@@ -224,7 +224,7 @@ fn sorted(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::core::config::host_config::{FileOwner, FileSpec};
+    use crate::core::config::host_config::{FileOwner, FileSpec, InheritedAttributes};
 
     const CA_BUNDLE: &str = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt";
     const CREDENTIALS: &str =
@@ -240,6 +240,7 @@ mod tests {
                 append: Vec::new(),
                 mode: 0o644,
                 owner: FileOwner::default(),
+                inherited: InheritedAttributes::default(),
                 overwrite: None,
             };
             config.files.insert(ManagedPath::parse(path).unwrap(), spec);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed_files::{AppendBases, ManagedFiles, UnknownOwner};
+use crate::core::config::managed_files::{AppendBase, AppendBases, ManagedFiles, UnknownOwner};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::enablement::UnreadFiles;
 use crate::core::plan::drift::local_merge::{LocalContents, LocalMerges, MOST_BYTES, MergePolicies};
@@ -285,8 +285,9 @@ fn load_bases(
             shipped.and_then(|shipped| ManagedPath::parse(&shipped).ok()),
         ];
         for candidate in candidates.into_iter().flatten() {
-            if let Some(bytes) = root.read(&candidate, limits::INFLATED_BYTES)? {
-                bases.insert(path.clone(), bytes);
+            let PathState::File { attributes, .. } = root.path_state(&candidate)? else { continue };
+            if let Some(contents) = root.read(&candidate, limits::INFLATED_BYTES)? {
+                bases.insert(path.clone(), AppendBase { contents, attributes });
                 break;
             }
         }

@@ -1,6 +1,7 @@
 //! Files that exist before a config lists them, without contents of its own or with `append`.
 
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 
 use serde_json::json;
 use testbed::model::document::file;
@@ -52,4 +53,48 @@ fn file_without_contents_in_a_directory_of_documents_replaces_none_that_has_some
         let applied = apply(more);
         assert_eq!((applied.code, host.text("/etc/mine").as_str()), (Some(0), text), "{applied:?}");
     }
+}
+
+#[test]
+fn append_alone_leaves_mode_and_owner_of_the_file() {
+    let host = Host::new();
+    let attributes = |path: &str| {
+        let found = host.0.at(path).symlink_metadata().unwrap();
+        (found.mode() & 0o7777, found.uid(), found.gid())
+    };
+    let line = json!([{"source": "data:,two%0A"}]);
+    host.0.file("/etc/chrony.keys", 0o640, (0, 994), b"one\n");
+    let alone = json!({"path": "/etc/chrony.keys", "append": line});
+    for (entry, expected) in [
+        (alone.clone(), (0o640, 0, 994)),
+        (json!({"path": "/etc/chrony.keys", "append": line, "mode": 0o600}), (0o600, 0, 994)),
+        (
+            json!({"path": "/etc/chrony.keys", "append": line, "user": {"id": 7}, "group": {"name": ""}}),
+            (0o640, 7, 994),
+        ),
+        (json!({"path": "/etc/chrony.keys", "append": line, "group": {"id": 0}}), (0o640, 0, 0)),
+        (alone, (0o640, 0, 994)),
+    ] {
+        host.applies(&files(&[entry.clone(), json!({"path": "/etc/new", "append": line})]));
+        assert_eq!(
+            (host.text("/etc/chrony.keys").as_str(), attributes("/etc/chrony.keys")),
+            ("one\ntwo\n", expected)
+        );
+        assert_eq!((host.text("/etc/new").as_str(), attributes("/etc/new")), ("two\n", (0o644, 0, 0)));
+        assert_eq!(host.verify(), Some(0), "{entry}");
+    }
+    host.applies(&empty());
+    assert_eq!(
+        (host.text("/etc/chrony.keys").as_str(), attributes("/etc/chrony.keys")),
+        ("one\n", (0o640, 0, 994))
+    );
+}
+
+#[test]
+fn append_to_contents_that_are_given_as_none_extends_no_file() {
+    let host = Host::new();
+    host.put("/etc/mine", "mine\n");
+    let entry = json!({"path": "/etc/mine", "contents": {"source": "data:,"}, "append": [{"source": "data:,own%0A"}]});
+    host.applies(&files(&[entry]));
+    assert_eq!(host.text("/etc/mine"), "own\n");
 }

@@ -78,7 +78,7 @@ fn is_program(path: &ManagedPath) -> bool {
 
 /// Return the reason for which the settings in `file` cannot be checked.
 fn unreadable(path: &ManagedPath, file: &FileSpec) -> Option<(&'static str, String)> {
-    if file.contents.is_empty() && !file.append.is_empty() {
+    if !file.has_contents && !file.append.is_empty() {
         let reason = format!("{path} holds settings of the agent and cannot be appended to; list it whole");
         return Some(("append", reason));
     }
