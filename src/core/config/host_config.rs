@@ -206,8 +206,8 @@ pub struct UserSpec {
     pub keys: Vec<String>,
     /// Password hash as in `crypt(5)`.
     pub password_hash: Option<String>,
-    /// Names of all other fields that the config sets; a change of any of them is irreconcilable.
-    pub other_fields: Vec<&'static str>,
+    /// All other fields that the config sets, by name; a change of any of them is irreconcilable.
+    pub other_fields: BTreeMap<String, Value>,
 }
 
 impl std::fmt::Debug for UserSpec {
@@ -216,7 +216,7 @@ impl std::fmt::Debug for UserSpec {
             .field("name", &self.name)
             .field("keys", &self.keys.len())
             .field("password_hash", &self.password_hash.as_ref().map(|_| "…"))
-            .field("other_fields", &self.other_fields)
+            .field("other_fields", &self.other_fields.keys())
             .finish()
     }
 }

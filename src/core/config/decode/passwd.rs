@@ -1,9 +1,14 @@
 //! Decoding of `passwd`: users and groups.
 
+use serde_json::{Map, Value};
+
 use crate::core::config::host_config::{PasswdSpec, UserSpec};
 use crate::core::config::ignition::ignored_sections::section;
 use crate::core::config::ignition::newest;
 use crate::core::values::refusal::Refusal;
+
+/// Fields of a user that have a place of their own in [`UserSpec`].
+const APPLIED: [&str; 3] = ["name", "passwordHash", "sshAuthorizedKeys"];
 
 /// Decode the section; errors are added to `refused`.
 pub(super) fn decode(passwd: Option<&newest::Passwd>, refused: &mut Vec<Refusal>) -> PasswdSpec {
@@ -23,23 +28,19 @@ pub(super) fn decode(passwd: Option<&newest::Passwd>, refused: &mut Vec<Refusal>
 }
 
 fn user_spec(user: &newest::User) -> UserSpec {
-    let set = [
-        ("gecos", user.gecos.is_some()),
-        ("groups", user.groups.as_ref().is_some_and(|groups| !groups.is_empty())),
-        ("homeDir", user.home_dir.is_some()),
-        ("noCreateHome", user.no_create_home.is_some()),
-        ("noLogInit", user.no_log_init.is_some()),
-        ("noUserGroup", user.no_user_group.is_some()),
-        ("primaryGroup", user.primary_group.is_some()),
-        ("shell", user.shell.is_some()),
-        ("shouldExist", user.should_exist.is_some()),
-        ("system", user.system.is_some()),
-        ("uid", user.uid.is_some()),
-    ];
+    let fields = match section(Some(user)) {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    let is_other = |(name, value): &(String, Value)| {
+        !APPLIED.contains(&name.as_str())
+            && !value.is_null()
+            && value.as_array().is_none_or(|items| !items.is_empty())
+    };
     UserSpec {
         name: user.name.clone(),
         keys: user.ssh_authorized_keys.clone().unwrap_or_default(),
         password_hash: user.password_hash.clone().filter(|hash| !hash.is_empty()),
-        other_fields: set.iter().filter(|(_, set)| *set).map(|(name, _)| *name).collect(),
+        other_fields: fields.into_iter().filter(is_other).collect(),
     }
 }

@@ -48,3 +48,15 @@ fn unknown_extension_is_left_out_of_a_config_that_was_applied() {
     );
     assert_eq!(applied.os.extensions, ["wasm", "usbguard", "next"]);
 }
+
+#[test]
+fn other_fields_of_a_user_are_kept_with_their_values() {
+    let user = json!({"name": "core", "uid": 7, "groups": [], "shell": "/bin/zsh", "shouldExist": false,
+        "gecos": null, "passwordHash": "$6$secret", "sshAuthorizedKeys": ["ssh-ed25519 AAAA"]});
+    let host = decode(&with("passwd", &json!({"users": [user]}))).unwrap();
+    let user = &host.passwd.users[0];
+    let expected = [("shell", json!("/bin/zsh")), ("shouldExist", json!(false)), ("uid", json!(7))];
+    assert_eq!(user.other_fields, expected.map(|(name, value)| (name.to_owned(), value)).into());
+    let shown = format!("{user:?}");
+    assert!(shown.contains("shell") && !shown.contains("zsh") && !shown.contains("secret"), "{shown}");
+}
