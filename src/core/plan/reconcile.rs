@@ -1,8 +1,10 @@
 //! Reconcilability: differences that cannot be applied to an installed host, by MCD's rules. The profile
 //! `native` allows more.
 
+use std::collections::BTreeSet;
+
 use super::diff::ConfigDiff;
-use crate::core::config::host_config::{CORE_USER, HostConfig};
+use crate::core::config::host_config::{CORE_USER, HostConfig, UserSpec};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
 
@@ -18,7 +20,7 @@ pub fn irreconcilable(
     profile: Profile,
 ) -> Vec<Refusal> {
     let mut refused = Vec::new();
-    passwd(current, desired, &mut refused);
+    passwd(current, desired, profile, &mut refused);
     for (section, wanted) in &desired.unapplied {
         if current.unapplied.get(section).unwrap_or(&serde_json::Value::Null) != wanted {
             refused.push(Refusal::new(
@@ -77,41 +79,88 @@ fn mcd_storage(desired: &HostConfig, diff: &ConfigDiff, refused: &mut Vec<Refusa
     }
 }
 
-fn passwd(current: &HostConfig, desired: &HostConfig, refused: &mut Vec<Refusal>) {
+/// Reason for which a user or a field of one is refused.
+const ONLY_CORE: &str = "only the user `core` can be changed after installation";
+const ONLY_SECRETS: &str = "only SSH keys and the password hash can be changed after installation";
+
+fn passwd(current: &HostConfig, desired: &HostConfig, profile: Profile, refused: &mut Vec<Refusal>) {
     if current.passwd.groups != desired.passwd.groups {
         refused.push(Refusal::new(
             "spec.config.passwd.groups",
             "groups are created only at installation; reinstall the machine, or revert the change",
         ));
     }
-    let users = &desired.passwd.users;
-    if current.passwd.users == *users {
+    if current.passwd.users == desired.passwd.users {
         return;
     }
-    let mut core = None;
-    for (index, user) in users.iter().enumerate() {
+    match profile {
+        Profile::Mcd => every_user(&desired.passwd.users, refused),
+        Profile::Native => changed_users(&current.passwd.users, &desired.passwd.users, refused),
+    }
+}
+
+/// Refuse everything that no host applies, also what does not change, as MCD does as soon as anything changes.
+fn every_user(users: &[UserSpec], refused: &mut Vec<Refusal>) {
+    for (index, _) in users.iter().enumerate().filter(|(_, user)| user.name != CORE_USER) {
+        refused.push(Refusal::new(format!("spec.config.passwd.users[{index}].name"), ONLY_CORE));
+    }
+    let Some((index, core)) = users.iter().enumerate().rfind(|(_, user)| user.name == CORE_USER) else {
+        return;
+    };
+    refused.extend(locked_out(index, core));
+    for field in core.other_fields.keys() {
+        refused.push(Refusal::new(format!("spec.config.passwd.users[{index}].{field}"), ONLY_SECRETS));
+    }
+}
+
+/// Refuse users and fields that are new or differ. Users, and fields of core, that are no longer listed stay as they are, as in MCD.
+fn changed_users(current: &[UserSpec], desired: &[UserSpec], refused: &mut Vec<Refusal>) {
+    let nothing = UserSpec::default();
+    for (index, user) in desired.iter().enumerate() {
+        let before = current.iter().rfind(|before| before.name == user.name);
+        if before == Some(user) {
+            continue;
+        }
+        let mut refuse = |field: &str, reason: &str| {
+            refused.push(Refusal::new(format!("spec.config.passwd.users[{index}].{field}"), reason));
+        };
         if user.name == CORE_USER {
-            core = Some((index, user));
+            let known = &before.unwrap_or(&nothing).other_fields;
+            let changed = user.other_fields.iter().filter(|(field, value)| known.get(*field) != Some(value));
+            for (field, _) in changed {
+                refuse(field, ONLY_SECRETS);
+            }
+            refused.extend(locked_out(index, user));
+        } else if let Some(before) = before {
+            for field in differing_fields(before, user) {
+                refuse(field, ONLY_CORE);
+            }
         } else {
-            refused.push(Refusal::new(
-                format!("spec.config.passwd.users[{index}].name"),
-                format!("only the user `{CORE_USER}` can be changed after installation"),
-            ));
+            refuse("name", ONLY_CORE);
         }
     }
-    let Some((index, core)) = core else { return };
-    if core.keys.is_empty() && core.password_hash.is_none() {
-        refused.push(Refusal::new(
+}
+
+/// Name the fields of a user in which two entries differ.
+fn differing_fields<'a>(one: &'a UserSpec, other: &'a UserSpec) -> BTreeSet<&'a str> {
+    let secrets = [
+        ("sshAuthorizedKeys", one.keys != other.keys),
+        ("passwordHash", one.password_hash != other.password_hash),
+    ];
+    let secrets = secrets.into_iter().filter(|(_, differs)| *differs).map(|(field, _)| field);
+    let fields = one.other_fields.keys().chain(other.other_fields.keys());
+    let differing = fields.filter(|field| one.other_fields.get(*field) != other.other_fields.get(*field));
+    secrets.chain(differing.map(String::as_str)).collect()
+}
+
+/// Refuse an entry of core that leaves it without a way to log in.
+fn locked_out(index: usize, core: &UserSpec) -> Option<Refusal> {
+    (core.keys.is_empty() && core.password_hash.is_none()).then(|| {
+        Refusal::new(
             format!("spec.config.passwd.users[{index}]"),
             format!("user `{CORE_USER}` would have neither an SSH key nor a password; list at least one"),
-        ));
-    }
-    for field in &core.other_fields {
-        refused.push(Refusal::new(
-            format!("spec.config.passwd.users[{index}].{field}"),
-            "only SSH keys and the password hash can be changed after installation",
-        ));
-    }
+        )
+    })
 }
 
 #[cfg(test)]
@@ -205,6 +254,45 @@ mod tests {
             assert!(refused(desired, Profile::Native).is_empty());
         }
         assert!(fields(&links, &json!({}), Profile::Mcd).is_empty(), "links may be removed");
+    }
+
+    #[test]
+    fn changed_value_of_a_field_is_refused_by_both_profiles() {
+        let wheel = json!({"groups": ["wheel"], "uid": 1000});
+        for changed in
+            [json!({"groups": ["wheel", "docker"], "uid": 1000}), json!({"groups": ["docker"], "uid": 1000})]
+        {
+            let refused = |profile| fields(&core(&wheel), &core(&changed), profile);
+            assert_eq!(refused(Profile::Native), ["spec.config.passwd.users[0].groups"]);
+            let of_mcd = ["spec.config.passwd.users[0].groups", "spec.config.passwd.users[0].uid"];
+            assert_eq!(refused(Profile::Mcd), of_mcd);
+        }
+        let eve = |exists: bool| json!({"passwd": {"users": [{"name": "eve", "shouldExist": exists}]}});
+        let refused = |profile| fields(&eve(true), &eve(false), profile);
+        assert_eq!(refused(Profile::Native), ["spec.config.passwd.users[0].shouldExist"]);
+        assert_eq!(refused(Profile::Mcd), ["spec.config.passwd.users[0].name"]);
+    }
+
+    #[test]
+    fn key_of_core_changes_beside_unchanged_users_and_fields_in_native_only() {
+        let users = |key: &str, of_eve: &Value, order: [usize; 2]| {
+            let core = json!({"name": "core", "sshAuthorizedKeys": [key], "groups": ["wheel"]});
+            let both = [core, of_eve.clone()];
+            json!({"passwd": {"users": [both[order[0]], both[order[1]]]}})
+        };
+        let eve = json!({"name": "eve", "sshAuthorizedKeys": ["e"], "shell": "/bin/zsh"});
+        let before = users("one", &eve, [0, 1]);
+        for order in [[0, 1], [1, 0]] {
+            assert!(fields(&before, &users("two", &eve, order), Profile::Native).is_empty(), "{order:?}");
+        }
+        let of_mcd = ["spec.config.passwd.users[1].name", "spec.config.passwd.users[0].groups"];
+        assert_eq!(fields(&before, &users("two", &eve, [0, 1]), Profile::Mcd), of_mcd);
+        let other = json!({"name": "eve", "sshAuthorizedKeys": ["f"]});
+        let refused = ["spec.config.passwd.users[1].shell", "spec.config.passwd.users[1].sshAuthorizedKeys"];
+        assert_eq!(fields(&before, &users("two", &other, [0, 1]), Profile::Native), refused);
+        for rest in [core(&json!({})), json!({})] {
+            assert!(fields(&before, &rest, Profile::Native).is_empty(), "what is not listed stays: {rest}");
+        }
     }
 
     #[test]
