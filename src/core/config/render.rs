@@ -192,10 +192,12 @@ fn ensure_mergeable(configs: &[MachineConfig]) -> Result<(), RefusalList> {
     RefusalList::or(refused, ())
 }
 
-/// Sort the configs by precedence, lowest first: those of the worker role, then all others, each by name.
+/// Sort the configs by precedence, lowest first: those of the worker role, then all others, each by name. Ignition and Butane
+/// configs have no role: with one among them, all are sorted by name.
 fn in_order(configs: &[MachineConfig]) -> Vec<&MachineConfig> {
+    let have_roles = configs.iter().all(|config| !config.replaces_paths);
     let mut ordered: Vec<&MachineConfig> = configs.iter().collect();
-    ordered.sort_by_key(|config| (!is_for_workers(config), &config.name));
+    ordered.sort_by_key(|config| (have_roles && !is_for_workers(config), &config.name));
     ordered
 }
 

@@ -62,6 +62,20 @@ fn worker_configs_are_merged_first_then_by_name() {
 }
 
 #[test]
+fn configs_with_one_without_a_role_among_them_are_merged_by_name() {
+    let file = |name, role| with_files(name, role, &json!([source(name)]));
+    let site = |name| MachineConfig { replaces_paths: true, ..file(name, "") };
+    for (configs, winner) in [
+        (vec![file("99-last", "worker"), site("30-site.ign")], "99-last"),
+        (vec![file("99-last", "worker"), site("30-site.ign"), file("00-infra", "infra")], "99-last"),
+        (vec![site("30-site.ign"), file("20-web", "worker")], "30-site.ign"),
+    ] {
+        let contents = merged(&configs, "/config/storage/files/0/contents/source");
+        assert_eq!(contents, json!(format!("data:,{winner}")));
+    }
+}
+
+#[test]
 fn lists_of_the_spec_are_concatenated_and_flags_are_joined() {
     let configs = [
         config(
