@@ -29,6 +29,11 @@ pub const STAGING_NAME: &str = ".flameholder.d";
 /// An object without a spec is cut off or misspelt, not an empty config, which would remove all that is managed.
 const NO_SPEC: &str = "the object has no spec; it is cut off, or the key is misspelt";
 
+/// Bits of a mode without those of set-user-ID, set-group-ID and sticky.
+const PERMISSION_BITS: u32 = 0o777;
+const ALL_BITS: u32 = 0o7777;
+const SPECIAL_BITS_HINT: &str = ", and special bits need Ignition 3.6.0 (`fcos` 1.7.0)";
+
 /// Decode `config`, or refuse it with every error found, entries that no host takes among them.
 pub fn decode(config: &MachineConfig) -> Result<HostConfig, RefusalList> {
     let (mut host, mut refused) = decode_entries(config);
@@ -69,7 +74,7 @@ pub fn decode_applied(config: &MachineConfig) -> Result<HostConfig, RefusalList>
 
 /// Decode all entries that are well formed, and refuse the others.
 fn decode_entries(config: &MachineConfig) -> (HostConfig, Vec<Refusal>) {
-    let mut decoding = Decoding::default();
+    let mut decoding = Decoding { highest_file_mode: highest_file_mode(config), ..Decoding::default() };
     let ignition = &config.ignition.config;
     let storage = ignition.storage.clone().unwrap_or_default();
     decoding.storage(&storage);
@@ -117,8 +122,22 @@ fn unset_attributes(file: &newest::File) -> InheritedAttributes {
     }
 }
 
+/// Return the highest mode of a file. Ignition sets the bits of set-user-ID, set-group-ID and sticky since version 3.6.0, but for
+/// directories, and warns of them before. All versions have one-digit numbers, so that they compare as text.
+fn highest_file_mode(config: &MachineConfig) -> u32 {
+    let version = config.document.pointer("/spec/config/ignition/version").and_then(Value::as_str);
+    if version.is_some_and(|version| version >= "3.6.0") { ALL_BITS } else { PERMISSION_BITS }
+}
+
+/// Return true for a mode such as 644 or 755: as the decimal number that JSON has, it is a sticky bit with hardly any permission,
+/// and surely meant as an octal one.
+fn is_octal_spelling(mode: i64) -> bool {
+    (512..=777).contains(&mode) && mode.to_string().bytes().all(|digit| digit < b'8')
+}
+
 #[derive(Default)]
 struct Decoding {
+    highest_file_mode: u32,
     refused: Vec<Refusal>,
     decoder: ContentsDecoder,
     files: BTreeMap<ManagedPath, FileSpec>,
@@ -186,7 +205,9 @@ impl Decoding {
             .enumerate()
             .map(|(nth, fragment)| self.contents(Some(fragment), &format!("{field}.append[{nth}]")))
             .collect();
-        let mode = self.mode(file.mode, FILE_MODE, 0o777, &field);
+        let is_misspelt = file.mode.is_some_and(is_octal_spelling);
+        let most = if is_misspelt { PERMISSION_BITS } else { self.highest_file_mode };
+        let mode = self.mode(file.mode, FILE_MODE, most, &field);
         let owner = self.owner(file.user.as_ref(), file.group.as_ref(), &field);
         if let (Some(contents), Some(append), Some(mode), Some(owner)) = (contents, append, mode, owner) {
             let overwrite = file.overwrite;
@@ -201,7 +222,7 @@ impl Decoding {
     fn directory(&mut self, index: usize, directory: &newest::Directory) {
         let field = format!("spec.config.storage.directories[{index}]");
         let Some(path) = self.path(&directory.path, &field) else { return };
-        let mode = self.mode(directory.mode, DIRECTORY_MODE, 0o7777, &field);
+        let mode = self.mode(directory.mode, DIRECTORY_MODE, ALL_BITS, &field);
         let owner = self.owner(directory.user.as_ref(), directory.group.as_ref(), &field);
         if let (Some(mode), Some(owner)) = (mode, owner) {
             self.directories.insert(path, DirectorySpec { index, mode, owner });
@@ -243,21 +264,21 @@ impl Decoding {
         }
     }
 
-    /// Return the mode, which is at most `most`: MCD refuses files with the bits of set-user-ID, set-group-ID and sticky, but no
-    /// directories.
+    /// Return the mode, which is at most `most`.
     fn mode(&mut self, mode: Option<i64>, default: u32, most: u32, field: &str) -> Option<u32> {
-        match mode {
-            None => Some(default),
-            Some(mode) => match u32::try_from(mode) {
-                Ok(mode) if mode <= most => Some(mode),
-                _ => {
-                    let reason = format!(
-                        "the mode {mode} (octal {mode:o}) is not between 0 and {most:04o}; JSON writes modes in decimal"
-                    );
-                    self.refuse(format!("{field}.mode"), reason);
-                    None
-                }
-            },
+        let Some(mode) = mode else { return Some(default) };
+        match u32::try_from(mode) {
+            Ok(mode) if mode <= most => Some(mode),
+            found => {
+                let is_special = found.is_ok_and(|found| found <= ALL_BITS);
+                let is_too_early = is_special && self.highest_file_mode < ALL_BITS;
+                let hint = if is_too_early { SPECIAL_BITS_HINT } else { "" };
+                let reason = format!(
+                    "the mode {mode} (octal {mode:o}) is not between 0 and {most:04o}; JSON writes modes in decimal{hint}"
+                );
+                self.refuse(format!("{field}.mode"), reason);
+                None
+            }
         }
     }
 

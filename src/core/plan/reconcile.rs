@@ -8,6 +8,9 @@ use crate::core::config::host_config::{CORE_USER, HostConfig, UserSpec};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
 
+/// Bits of a mode without those of set-user-ID, set-group-ID and sticky.
+const PERMISSION_BITS: u32 = 0o777;
+
 /// Field of a config with FIPS mode.
 pub const FIPS_FIELD: &str = "spec.fips";
 
@@ -69,6 +72,14 @@ fn mcd_storage(desired: &HostConfig, diff: &ConfigDiff, refused: &mut Vec<Refusa
         refused.push(Refusal::new(
             "spec.config.storage.links",
             format!("links can only be removed, all at once, in the profile `mcd`; {WIDER}"),
+        ));
+    }
+    for (path, file) in desired.files.iter().filter(|(_, file)| file.mode & !PERMISSION_BITS != 0) {
+        refused.push(Refusal::new(
+            format!("spec.config.storage.files[{}].mode", file.index),
+            format!(
+                "the profile `mcd` sets no set-user-ID, set-group-ID or sticky bit of {path}; the profile `native` does"
+            ),
         ));
     }
     for (path, file) in desired.files.iter().filter(|(_, file)| !file.append.is_empty()) {
@@ -174,7 +185,7 @@ mod tests {
 
     fn config(fips: bool, ignition: &Value) -> HostConfig {
         let mut ignition = ignition.clone();
-        ignition["ignition"] = json!({"version": "3.4.0"});
+        ignition["ignition"] = json!({"version": "3.6.0"});
         let object = json!({
             "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
             "metadata": {"name": "t"}, "spec": {"config": ignition, "fips": fips},
@@ -245,10 +256,13 @@ mod tests {
         let links = json!({"storage": {"links": [{"path": "/etc/l", "target": "x"}]}});
         let directories = json!({"storage": {"directories": [{"path": "/etc/d"}]}});
         let append = json!({"storage": {"files": [{"path": "/etc/a", "append": [{"source": "data:,x"}]}]}});
+        let special = json!({"storage": {"files": [{"path": "/usr/local/bin/a", "mode": 0o4755,
+            "contents": {"source": "data:,x"}}]}});
         for (desired, field) in [
             (&links, "spec.config.storage.links"),
             (&directories, "spec.config.storage.directories"),
             (&append, "spec.config.storage.files[0].append"),
+            (&special, "spec.config.storage.files[0].mode"),
         ] {
             assert_eq!(refused(desired, Profile::Mcd), [field]);
             assert!(refused(desired, Profile::Native).is_empty());

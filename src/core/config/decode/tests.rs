@@ -60,3 +60,22 @@ fn other_fields_of_a_user_are_kept_with_their_values() {
     let shown = format!("{user:?}");
     assert!(shown.contains("shell") && !shown.contains("zsh") && !shown.contains("secret"), "{shown}");
 }
+
+#[test]
+fn special_bits_of_a_file_need_ignition_3_6() {
+    let config = |version: &str, mode: u32| {
+        let files = json!([{"path": "/usr/local/bin/a", "mode": mode, "contents": {"source": "data:,x"}}]);
+        object(&json!({"config": {"ignition": {"version": version}, "storage": {"files": files}}}))
+    };
+    for mode in [0o4755, 0o2775, 0o1777, 0o7777] {
+        let decoded = decode(&config("3.6.0", mode)).unwrap();
+        assert_eq!(decoded.files["/usr/local/bin/a"].mode, mode);
+        let refused = decode(&config("3.5.0", mode)).unwrap_err().to_string();
+        assert!(refused.contains("special bits need Ignition 3.6.0"), "{refused}");
+    }
+    for (mode, most) in [(0o10000, "7777"), (644, "0777"), (755, "0777")] {
+        let refused = decode(&config("3.6.0", mode)).unwrap_err().to_string();
+        let reason = format!("is not between 0 and {most}; JSON writes modes in decimal");
+        assert!(refused.ends_with(&reason), "{refused}");
+    }
+}
