@@ -30,8 +30,14 @@ pub struct ManagedFiles {
     pub deferred: Vec<String>,
 }
 
-/// The files, by path, that a config's `append` extends.
-pub type AppendBases = BTreeMap<ManagedPath, AppendBase>;
+/// Files of a tree on which the desired state of managed paths depends.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExistingFiles {
+    /// The files, by path, that a config's `append` extends.
+    pub append_bases: BTreeMap<ManagedPath, AppendBase>,
+    /// Content of the authorized keys file.
+    pub keys: Option<Vec<u8>>,
+}
 
 /// A file that `append` extends, as it was before it was managed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,7 +61,7 @@ impl ManagedFiles {
     pub fn of(
         config: &HostConfig,
         accounts: &AccountTable,
-        bases: &AppendBases,
+        existing: &ExistingFiles,
         profile: Profile,
         unknown: UnknownOwner,
     ) -> Result<Self, RefusalList> {
@@ -63,7 +69,7 @@ impl ManagedFiles {
         let mut names = Names { accounts, refused: Vec::new() };
         for (path, file) in &config.files {
             let field = format!("spec.config.storage.files[{}]", file.index);
-            let base = bases.get(path);
+            let base = existing.append_bases.get(path);
             let contents = contents_of(file, base);
             let attributes = names.attributes(file.mode, &file.owner, &field);
             let attributes =
@@ -76,7 +82,7 @@ impl ManagedFiles {
             managed.mcd_unsupported(config);
         }
         managed.units(config, profile);
-        managed.authorized_keys(config, accounts, profile);
+        managed.authorized_keys(config, accounts, existing.keys.as_deref(), profile);
         if unknown == UnknownOwner::Drifts {
             names.refused.clear();
         }
@@ -168,7 +174,13 @@ impl ManagedFiles {
         }
     }
 
-    fn authorized_keys(&mut self, config: &HostConfig, accounts: &AccountTable, profile: Profile) {
+    fn authorized_keys(
+        &mut self,
+        config: &HostConfig,
+        accounts: &AccountTable,
+        found: Option<&[u8]>,
+        profile: Profile,
+    ) {
         let has_keys = config.passwd.keys().next().is_some();
         // MCD empties the key file of a user without keys. Ignition writes none, and leaves one that is there.
         if !has_keys && (profile == Profile::Native || !config.passwd.lists_core()) {
@@ -191,19 +203,47 @@ impl ManagedFiles {
         };
         let owned = |mode| FileAttributes { mode, uid: core.uid, gid: core.gid };
         self.owned_parents.insert(home.clone(), owned(KEYS_DIRECTORY_MODE));
-        let ssh = home.join(".ssh");
-        let directory = ssh.join("authorized_keys.d");
-        let file = directory.join("ignition");
+        let ([ssh, directory], file) = key_paths(&home);
         let attributes = owned(KEYS_MODE);
         if !has_keys {
             self.entries.insert(file, FileEntry::AbsentOrEmpty { attributes });
             return;
         }
-        let contents = config.passwd.keys().flat_map(|key| [key.trim_end(), "\n"]).collect::<String>();
+        let contents = key_lines(config, found);
         for path in [ssh, directory] {
             self.entries.insert(path, FileEntry::Directory { attributes: owned(KEYS_DIRECTORY_MODE) });
         }
-        self.entries.insert(file, FileEntry::File { contents: contents.into_bytes(), attributes });
+        self.entries.insert(file, FileEntry::File { contents, attributes });
+    }
+}
+
+/// Directories and path of the authorized keys file in a home directory.
+fn key_paths(home: &ManagedPath) -> ([ManagedPath; 2], ManagedPath) {
+    let ssh = home.join(".ssh");
+    let directory = ssh.join("authorized_keys.d");
+    let file = directory.join("ignition");
+    ([ssh, directory], file)
+}
+
+/// The path of the authorized keys file, where its content decides how the keys are spelled: where one of them ends with white space,
+/// such as a newline, which Ignition and MCD keep.
+#[must_use]
+pub fn respelled_keys(config: &HostConfig, accounts: &AccountTable) -> Option<ManagedPath> {
+    let is_respelled = config.passwd.keys().any(|key| key.trim_end() != key);
+    let home = accounts.user(CORE_USER).and_then(|core| ManagedPath::simplified(&core.home).ok());
+    home.filter(|_| is_respelled).map(|home| key_paths(&home).1)
+}
+
+/// Return the content of the authorized keys file: a line for each key, or the content that was found, if Ignition or MCD would have
+/// written that.
+fn key_lines(config: &HostConfig, found: Option<&[u8]>) -> Vec<u8> {
+    let keys = || config.passwd.keys();
+    let of_mcd = keys().flat_map(|key| [key, "\n"]).collect::<String>();
+    // Ignition ends the file with one newline, also where the last key has one.
+    let of_ignition = of_mcd.strip_suffix('\n').filter(|text| text.ends_with('\n')).unwrap_or(&of_mcd);
+    match found {
+        Some(found) if [of_mcd.as_bytes(), of_ignition.as_bytes()].contains(&found) => found.to_vec(),
+        _ => keys().flat_map(|key| [key.trim_end(), "\n"]).collect::<String>().into_bytes(),
     }
 }
 
@@ -288,50 +328,4 @@ impl Names<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::core::config::{decode, machine_config};
-
-    const KEYS: &str = "/var/home/core/.ssh/authorized_keys.d/ignition";
-
-    /// Entries that a config with this Ignition config has on a host with the users `core` and `eve`.
-    fn entries(ignition: &Value, profile: Profile) -> BTreeMap<ManagedPath, FileEntry> {
-        let mut config = ignition.clone();
-        config["ignition"] = json!({"version": "3.4.0"});
-        let object = json!({
-            "apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig",
-            "metadata": {"name": "t"}, "spec": {"config": config},
-        });
-        let parsed = machine_config::parse(object.to_string().as_bytes()).unwrap();
-        let passwd = "core:x:1000:1000::/var/home/core:/bin/bash\neve:x:1001:1001::/var/home/eve:/bin/bash\n";
-        let accounts = AccountTable::parse([passwd], ["core:x:1000:\neve:x:1001:\n"]);
-        let (config, bases) = (decode::decode(&parsed).unwrap(), AppendBases::new());
-        ManagedFiles::of(&config, &accounts, &bases, profile, UnknownOwner::Refused).unwrap().entries
-    }
-
-    #[test]
-    fn key_file_has_the_keys_of_core_only() {
-        let users = |core: Value| {
-            let eve = json!({"name": "eve", "sshAuthorizedKeys": ["ssh-ed25519 AAAA eve"]});
-            json!({"passwd": {"users": [eve, core]}})
-        };
-        let owned = |mode| FileAttributes { mode, uid: 1000, gid: 1000 };
-        let keys = json!({"name": "core", "sshAuthorizedKeys": ["ssh-ed25519 AAAA core"]});
-        for profile in [Profile::Native, Profile::Mcd] {
-            let entries = entries(&users(keys.clone()), profile);
-            let contents = b"ssh-ed25519 AAAA core\n".to_vec();
-            assert_eq!(entries[KEYS], FileEntry::File { contents, attributes: owned(0o600) });
-        }
-        let without = users(json!({"name": "core", "passwordHash": "$6$x"}));
-        let empty = FileEntry::AbsentOrEmpty { attributes: owned(0o600) };
-        let expected = BTreeMap::from([(ManagedPath::constant(KEYS), empty)]);
-        assert_eq!(entries(&without, Profile::Mcd), expected);
-        assert_eq!(entries(&without, Profile::Native), BTreeMap::new());
-        let others = users(json!({"name": "bob"}));
-        for profile in [Profile::Native, Profile::Mcd] {
-            assert_eq!(entries(&others, profile), BTreeMap::new());
-        }
-    }
-}
+mod tests;

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::core::config::accounts::AccountTable;
 use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed_files::{AppendBase, AppendBases, ManagedFiles, UnknownOwner};
+use crate::core::config::managed_files::{self, AppendBase, ExistingFiles, ManagedFiles, UnknownOwner};
 use crate::core::config::settings::DriftPolicy;
 use crate::core::enablement::UnreadFiles;
 use crate::core::plan::drift::local_merge::{LocalContents, LocalMerges, MOST_BYTES, MergePolicies};
@@ -84,8 +85,8 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let accounts = load_accounts(root)?;
     let manage =
         |config: &HostConfig, profile: Profile, unknown: UnknownOwner| -> Result<ManagedFiles, FactsError> {
-            let bases = load_bases(root, config, &subject)?;
-            Ok(ManagedFiles::of(config, &accounts, &bases, profile, unknown)?)
+            let existing = load_existing(root, config, &accounts, &subject)?;
+            Ok(ManagedFiles::of(config, &accounts, &existing, profile, unknown)?)
         };
     let mut current = match subject.current {
         Some(config) => manage(config, subject.applied_by, UnknownOwner::Drifts)?,
@@ -145,9 +146,9 @@ fn merge_local_changes(
     subject: FactsRequest<'_>,
 ) -> Result<(), FactsError> {
     // An image can ship another version of a file that the config appended to, so that it looks changed.
-    let bases = load_bases(merging.applied_to, config, &subject)?;
+    let existing = load_existing(merging.applied_to, config, &facts.accounts, &subject)?;
     let (profile, unknown) = (subject.applied_by, UnknownOwner::Drifts);
-    let applied = ManagedFiles::of(config, &facts.accounts, &bases, profile, unknown)?;
+    let applied = ManagedFiles::of(config, &facts.accounts, &existing, profile, unknown)?;
     let local = load_local_contents(root, facts, &applied, merging.policies, subject.profile)?;
     let after = &merging.policies.after;
     facts.merges = LocalMerges::merge_into(&mut facts.desired, &applied, &local, after);
@@ -200,8 +201,9 @@ pub fn managed_outside_etc(
         reach: TreeScope::Everything,
         merging: None,
     };
-    let bases = load_bases(root, current, &request)?;
-    let managed = ManagedFiles::of(current, &load_accounts(root)?, &bases, profile, UnknownOwner::Drifts)?;
+    let accounts = load_accounts(root)?;
+    let existing = load_existing(root, current, &accounts, &request)?;
+    let managed = ManagedFiles::of(current, &accounts, &existing, profile, UnknownOwner::Drifts)?;
     Ok(managed.outside("/etc"))
 }
 
@@ -264,14 +266,18 @@ fn load_kubeconfig(root: &Root) -> Result<Option<FileAttributes>, HostError> {
     })
 }
 
-/// Load the base of each file with `append`: the pre-image if the path is managed already, else the file in
-/// `/usr/etc`, else the existing file.
-fn load_bases(
+/// Load the authorized keys where they may be spelled otherwise, and the base of each file with `append`: the pre-image if the path is
+/// managed already, else the file in `/usr/etc`, else the existing file.
+fn load_existing(
     root: &Root,
     config: &HostConfig,
+    accounts: &AccountTable,
     subject: &FactsRequest<'_>,
-) -> Result<AppendBases, HostError> {
-    let mut bases = AppendBases::new();
+) -> Result<ExistingFiles, HostError> {
+    let keys = managed_files::respelled_keys(config, accounts);
+    // The file is the user's own, who can make it longer than any config.
+    let keys = keys.and_then(|path| root.read(&path, limits::DOCUMENT_BYTES).ok().flatten());
+    let mut existing = ExistingFiles { keys, ..ExistingFiles::default() };
     for (path, _) in config.files.iter().filter(|(_, file)| !file.append.is_empty()) {
         let managed = match subject.active {
             Some(active) if !path.is_within("/etc") => active.entries.contains_key(path),
@@ -287,10 +293,10 @@ fn load_bases(
         for candidate in candidates.into_iter().flatten() {
             let PathState::File { attributes, .. } = root.path_state(&candidate)? else { continue };
             if let Some(contents) = root.read(&candidate, limits::INFLATED_BYTES)? {
-                bases.insert(path.clone(), AppendBase { contents, attributes });
+                existing.append_bases.insert(path.clone(), AppendBase { contents, attributes });
                 break;
             }
         }
     }
-    Ok(bases)
+    Ok(existing)
 }
