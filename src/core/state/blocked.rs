@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::state::boot_check::CheckResult;
 use crate::core::state::own_document;
 use crate::core::state::own_document::{DocumentError, UpgradeStep, next_schema};
+use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{ConfigDigest, ConfigName, GenerationId};
 
 /// Path of the document: outside every deployment, so that neither update nor rollback changes it.
@@ -29,6 +30,9 @@ pub struct BlockedTarget {
     pub config: ConfigName,
     /// Digest of the configuration document.
     pub config_hash: ConfigDigest,
+    /// Image of on-cluster layering used in place of the config's `osImageURL`; absent where the latter is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layered_image: Option<String>,
     /// Digest of the OS image's manifest; `None` where the config names no image.
     pub image_digest: Option<String>,
     /// Generation that was rolled back; `None` where none was made, since the image was rejected.
@@ -39,7 +43,7 @@ pub struct BlockedTarget {
     // With what their programs printed, which is lost with the boot otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed_checks: Vec<CheckResult>,
-    /// Number of rollbacks from this configuration, or of rejections.
+    /// Number of rollbacks from this target, or of rejections.
     #[schemars(range(min = 1))]
     pub attempts: u32,
 }
@@ -88,15 +92,38 @@ pub enum BlockedError {
     Schema(u32),
 }
 
-impl BlockedTarget {
-    /// Return true if the configuration with this digest is blocked. A rejected image is blocked in each configuration
-    /// that pins it. A tag that was given beside the configuration may name another image now.
+/// Configuration as a target of an update: one document with two images of on-cluster layering is two of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TargetIdentity<'a> {
+    /// Digest of the configuration document.
+    pub config_hash: &'a ConfigDigest,
+    /// Image of on-cluster layering.
+    pub layered_image: Option<&'a str>,
+}
+
+impl<'a> TargetIdentity<'a> {
+    /// Return the target that a generation's record is of.
     #[must_use]
-    pub fn blocks(&self, config_hash: &ConfigDigest, image: DesiredImage<'_>) -> bool {
+    pub fn of(record: &'a GenerationRecord) -> Self {
+        Self { config_hash: &record.config_hash, layered_image: record.layered_image.as_deref() }
+    }
+}
+
+impl BlockedTarget {
+    /// Return the target that is blocked.
+    #[must_use]
+    pub fn identity(&self) -> TargetIdentity<'_> {
+        TargetIdentity { config_hash: &self.config_hash, layered_image: self.layered_image.as_deref() }
+    }
+
+    /// Return true if this target is blocked. A rejected image is blocked in each configuration that pins it. A tag that was
+    /// given beside the configuration may name another image now.
+    #[must_use]
+    pub fn blocks(&self, target: TargetIdentity<'_>, image: DesiredImage<'_>) -> bool {
         match (self.rejected_image(), image) {
             (Some(rejected), DesiredImage::Pinned(digest)) => rejected == digest,
             (Some(_), DesiredImage::TagOfOption) => false,
-            (Some(_), DesiredImage::OfConfig) | (None, _) => self.config_hash == *config_hash,
+            (Some(_), DesiredImage::OfConfig) | (None, _) => self.identity() == target,
         }
     }
 
@@ -106,10 +133,10 @@ impl BlockedTarget {
         self.image_digest.as_deref().filter(|_| self.generation.is_none())
     }
 
-    /// Return this target with its attempts counted on from `before`, where that is the same configuration.
+    /// Return this target with its attempts counted on from `before`, where that is the same one.
     #[must_use]
     pub fn counting_after(self, before: Option<&Self>) -> Self {
-        let earlier = before.filter(|before| before.config_hash == self.config_hash);
+        let earlier = before.filter(|before| before.identity() == self.identity());
         Self { attempts: earlier.map_or(0, |before| before.attempts) + 1, ..self }
     }
 
@@ -135,12 +162,17 @@ mod tests {
             schema: SCHEMA,
             config: "worker".into(),
             config_hash: hash.into(),
+            layered_image: None,
             image_digest: None,
             generation: Some("0a".into()),
             reason: "it was rolled back".into(),
             failed_checks: Vec::new(),
             attempts: 0,
         }
+    }
+
+    fn target<'a>(config_hash: &'a ConfigDigest, layered_image: Option<&'a str>) -> TargetIdentity<'a> {
+        TargetIdentity { config_hash, layered_image }
     }
 
     #[test]
@@ -150,8 +182,23 @@ mod tests {
         assert_eq!(held("a").counting_after(Some(&first)).attempts, 2);
         assert_eq!(held("b").counting_after(Some(&first)).attempts, 1);
         assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
-        let image = DesiredImage::OfConfig;
-        assert!(first.blocks(&"a".into(), image) && !first.blocks(&"b".into(), image));
+        let blocks = |hash: &str| first.blocks(target(&hash.into(), None), DesiredImage::OfConfig);
+        assert!(blocks("a") && !blocks("b"));
+    }
+
+    #[test]
+    fn layered_image_is_blocked_alone_of_those_of_its_configuration() {
+        let layered = |image: &str| BlockedTarget { layered_image: Some(image.to_owned()), ..held("a") };
+        let first = layered("os@sha256:2").counting_after(None);
+        assert_eq!(BlockedTarget::parse(&first.render()).unwrap(), first);
+        let pinned = DesiredImage::Pinned("sha256:2");
+        for (image, expected) in [(Some("os@sha256:2"), true), (Some("os@sha256:3"), false), (None, false)] {
+            assert_eq!(first.blocks(target(&"a".into(), image), pinned), expected, "{image:?}");
+        }
+        assert_eq!(layered("os@sha256:2").counting_after(Some(&first)).attempts, 2);
+        assert_eq!(layered("os@sha256:3").counting_after(Some(&first)).attempts, 1);
+        let without = String::from_utf8(held("a").render()).unwrap();
+        assert!(!without.contains("layeredImage"), "the document of a host without layering stays as it was");
     }
 
     #[test]
@@ -160,7 +207,7 @@ mod tests {
         let rejected = BlockedTarget { generation: None, image_digest: image_digest.clone(), ..held("a") };
         let rolled_back = BlockedTarget { image_digest, ..held("a") };
         let [pinned, other] = ["sha256:1", "sha256:2"].map(DesiredImage::Pinned);
-        for (target, hash, image, expected) in [
+        for (blocked, hash, image, expected) in [
             (&rejected, "a", pinned, true),
             (&rejected, "b", pinned, true),
             (&rejected, "a", other, false),
@@ -172,7 +219,8 @@ mod tests {
             // Another configuration may be healthy with that image.
             (&rolled_back, "b", pinned, false),
         ] {
-            assert_eq!(target.blocks(&hash.into(), image), expected, "{target:?} {hash} {image:?}");
+            let blocks = blocked.blocks(target(&hash.into(), None), image);
+            assert_eq!(blocks, expected, "{blocked:?} {hash} {image:?}");
         }
     }
 

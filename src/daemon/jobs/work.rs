@@ -189,7 +189,7 @@ impl WorkPorts<'_> {
             current: record.as_ref().map(ConfigRef::of),
             boot_check,
             blocked: blocked.map(|blocked| BlockedConfig {
-                desired: ConfigRef { config: blocked.config, image: None, digest: Some(blocked.config_hash) },
+                desired: ConfigRef::of_blocked(&blocked),
                 reason: blocked.reason,
             }),
             is_forced: is_forced(),

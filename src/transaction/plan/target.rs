@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
 use crate::core::plan::drift::local_merge::MergePolicies;
-use crate::core::state::blocked::{BlockedTarget, DesiredImage};
+use crate::core::state::blocked::{BlockedTarget, DesiredImage, TargetIdentity};
 use crate::core::values::image::ImageRef;
 use crate::core::values::profile::Profile;
 use crate::host::facts::booted::{SYSROOT, open_deployment};
@@ -62,7 +62,8 @@ impl<'a> UpdateTarget<'a> {
             None if self.image.is_some() => DesiredImage::TagOfOption,
             None => DesiredImage::OfConfig,
         };
-        held.blocks(&self.desired.config_hash(), image)
+        let layered_image = self.desired.layered_image.as_deref();
+        held.blocks(TargetIdentity { config_hash: &self.desired.config_hash(), layered_image }, image)
     }
 
     /// Return true if the desired image is named by something that can name another image tomorrow.

@@ -2,7 +2,9 @@
 
 use super::login_message;
 use crate::core::history::{HistoryEvent, HistoryNote};
-use crate::core::state::blocked::{BLOCKED, BlockReason, BlockedError, BlockedTarget, SCHEMA};
+use crate::core::state::blocked::{
+    BLOCKED, BlockReason, BlockedError, BlockedTarget, SCHEMA, TargetIdentity,
+};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
@@ -86,7 +88,7 @@ pub fn release(root: &Root) -> Result<(), HostError> {
 pub(crate) fn release_former(root: &LockedRoot<'_>) -> Result<bool, TransactionError> {
     let Some(held) = load_or_set_aside(root)? else { return Ok(false) };
     let current = CurrentState::load_record(root.as_root())?;
-    let is_former = current.is_some_and(|current| current.config_hash != held.config_hash);
+    let is_former = current.is_some_and(|current| TargetIdentity::of(&current) != held.identity());
     if is_former {
         release(root.as_root())?;
     }
@@ -102,6 +104,7 @@ pub(crate) fn block(
         schema: SCHEMA,
         config: record.config.clone(),
         config_hash: record.config_hash.clone(),
+        layered_image: record.layered_image.clone(),
         image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
         generation: Some(record.generation.clone()),
         reason: reason.sentence.to_owned(),
@@ -122,6 +125,7 @@ pub(crate) fn block_rejected(
         schema: SCHEMA,
         config: config.object.name.clone(),
         config_hash: config.config_hash(),
+        layered_image: config.layered_image.clone(),
         image_digest,
         generation: None,
         reason: reason.to_owned(),

@@ -9,6 +9,7 @@ use super::running_host::StagedUpdate;
 use crate::core::etc_merge::differing_paths;
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
+use crate::core::state::blocked::TargetIdentity;
 use crate::core::state::carry_forward::rollback;
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::names::ManagedPath;
@@ -72,7 +73,7 @@ pub fn previous_generation(
 fn ensure_not_blocked(host: &RunningHost, record: &GenerationRecord) -> Result<(), TransactionError> {
     // One that cannot be read blocks nothing.
     match blocked::load(&host.root).unwrap_or_default() {
-        Some(held) if held.config_hash == record.config_hash => {
+        Some(held) if held.identity() == TargetIdentity::of(record) => {
             Err(UpdateError::Blocked(Box::new(held)).into())
         }
         _ => Ok(()),

@@ -156,6 +156,7 @@ fn blocked() -> BlockedTarget {
         schema: blocked::SCHEMA,
         config: "rendered-worker-2".into(),
         config_hash: digest("config").to_string().into(),
+        layered_image: Some("registry.example/layered@sha256:3".to_owned()),
         image_digest: Some(digest("image").to_string()),
         generation: Some(generation()),
         reason: "boot check did not pass within 600 seconds: 10-app".to_owned(),

@@ -405,6 +405,44 @@ fn desired_image_replaces_the_image_of_the_config() {
     host.assert_no_drift();
 }
 
+/// Boot the former generation of the host, and start an agent that finds the newer one blocked.
+fn start_on_former_generation(host: &Host, cluster: &Cluster) -> Agent {
+    host.shut_down();
+    host.boot_entry(1).assert_success();
+    cluster.proxy.clear();
+    let mut agent = cluster.start_agent(host);
+    agent.wait_for_line("Blocked rendered-one: ");
+    cluster.wait_for_write("desiredDrain=uncordon-rendered-one");
+    agent
+}
+
+#[test]
+fn layered_image_that_was_rolled_back_is_blocked_until_another_image_is_desired() {
+    let (host, cluster) = Cluster::with_node_on("one");
+    cluster.render(full_config("one").json());
+    let [second, third] = [2, 3].map(|version| host.image(&Os::new(version)));
+    let mut agent = cluster.start_agent(&host);
+    agent.wait_for_line("Done rendered-one");
+    cluster.annotate("desiredImage", Some(&second));
+    agent.wait_for_line("ShuttingDown rendered-one");
+    drop(agent);
+    let mut agent = start_on_former_generation(&host, &cluster);
+    let reason = cluster.annotation("reason").unwrap();
+    assert!(reason.contains("rendered-one is blocked"), "{reason}");
+    // The image that the host has.
+    cluster.annotate("desiredImage", None);
+    agent.wait_for_line("Done rendered-one");
+    cluster.wait_for_write("state=Done");
+    assert!(!agent.metrics().contains("flameholder_blocked{"), "{}", agent.metrics());
+    cluster.annotate("desiredImage", Some(&second));
+    agent.wait_for_line("ShuttingDown rendered-one");
+    drop(agent);
+    // The next image of the same config.
+    let mut agent = start_on_former_generation(&host, &cluster);
+    cluster.annotate("desiredImage", Some(&third));
+    agent.wait_for_line("ShuttingDown rendered-one");
+}
+
 #[test]
 fn current_config_is_forced_without_its_machineconfig() {
     let (host, cluster) = Cluster::with_node_on("one");

@@ -19,7 +19,7 @@ use crate::cli::{CliError, CommandOutcome, OutputArgs, OutputFormat, TargetArgs,
 use crate::core::config::machine_configuration;
 use crate::core::config::policy::DisruptionPolicy;
 use crate::core::plan::Plan;
-use crate::core::state::blocked::BlockedTarget;
+use crate::core::state::blocked::{BlockedTarget, TargetIdentity};
 use crate::core::values::causes::chain;
 use crate::core::values::names::ManagedPath;
 use crate::core::values::refusal::RefusalList;
@@ -208,8 +208,10 @@ fn on_running(
     let settings = settings_or_default(&host.root);
     let mut session = args.os_backend.opener(&settings)(SysrootAccess::Read)?;
     let (mut plan, before) = on_deployments(&mut *session, TargetSysroot::Running(&host), desired, args)?;
+    let (config_hash, layered_image) = (&desired.config_hash(), desired.layered_image.as_deref());
+    let target = TargetIdentity { config_hash, layered_image };
     let blocked = blocked::load(&host.root).unwrap_or_default();
-    if let Some(blocked) = blocked.filter(|blocked| blocked.config_hash == desired.config_hash()) {
+    if let Some(blocked) = blocked.filter(|blocked| blocked.identity() == target) {
         let BlockedTarget { config, reason, .. } = blocked;
         plan.warnings.push(format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
     }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::core::daemon::grant::{GrantDelay, GrantWait};
 use crate::core::pinned_images::pin_state::PinState;
+use crate::core::state::blocked::BlockedTarget;
 use crate::core::state::reboot_grant::RebootGrant;
 use crate::core::state::record::GenerationRecord;
 use crate::core::trust::document::TrustVersion;
@@ -34,6 +35,13 @@ impl ConfigRef {
     #[must_use]
     pub fn of(record: &GenerationRecord) -> Self {
         let GenerationRecord { config, layered_image, config_hash, .. } = record;
+        Self { config: config.clone(), image: layered_image.clone(), digest: Some(config_hash.clone()) }
+    }
+
+    /// Return the config that is blocked.
+    #[must_use]
+    pub fn of_blocked(target: &BlockedTarget) -> Self {
+        let BlockedTarget { config, layered_image, config_hash, .. } = target;
         Self { config: config.clone(), image: layered_image.clone(), digest: Some(config_hash.clone()) }
     }
 
