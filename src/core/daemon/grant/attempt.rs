@@ -173,10 +173,12 @@ pub fn end<P: GrantPorts>(
     mut grant: RebootGrant,
     is_confirmed: bool,
 ) -> Result<Option<String>, P::Error> {
-    if is_confirmed && grant.granted_in.is_some() {
-        ports.run_final_hooks(&grant);
-        // They have run, even if the slot cannot be given back now.
-        grant.granted_in = None;
+    if grant.granted_in.take().is_some() {
+        if is_confirmed {
+            ports.run_final_hooks(&grant);
+        }
+        // Before the slot is given back, which may fail: hooks that have run are not to run again, and a disruption that was
+        // given up has to be granted anew.
         ports.store(&grant)?;
     }
     if let Some(held) = &grant.slot

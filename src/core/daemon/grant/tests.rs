@@ -105,10 +105,12 @@ fn update_is_confirmed_where_the_host_runs_it() {
     assert!(!confirmed(DaemonPhase::Done, "b"), "it was rolled back, or never booted");
 }
 
-/// Ports of a host whose hooks take so long that another host takes its slot.
+/// Ports of a host whose hooks take so long that another host takes its slot: the lock's server refuses all requests then.
 #[derive(Default)]
 struct SlowHooks {
     is_lost: bool,
+    is_window_closed: bool,
+    final_hooks: usize,
     stored: Vec<RebootGrant>,
 }
 
@@ -116,7 +118,11 @@ impl GrantPorts for SlowHooks {
     type Error = std::convert::Infallible;
 
     fn windows(&self) -> Result<WindowState, Self::Error> {
-        Ok(WindowState::Unrestricted)
+        Ok(if self.is_window_closed {
+            WindowState::Closed { opens: time(7) }
+        } else {
+            WindowState::Unrestricted
+        })
     }
 
     fn send(&mut self, _: &LockSlot, _: SlotRequest) -> Result<(), String> {
@@ -128,7 +134,9 @@ impl GrantPorts for SlowHooks {
         None
     }
 
-    fn run_final_hooks(&mut self, _: &RebootGrant) {}
+    fn run_final_hooks(&mut self, _: &RebootGrant) {
+        self.final_hooks += 1;
+    }
 
     fn store(&mut self, grant: &RebootGrant) -> Result<(), Self::Error> {
         self.stored.push(grant.clone());
@@ -155,6 +163,30 @@ fn slot_that_is_lost_during_the_hooks_is_requested_again() {
     let Ok(wait) = request(&mut ports, grant_of("a"), Some(lock), &"1".into());
     assert_eq!(wait, None);
     assert_eq!(ports.stored.last().and_then(|grant| grant.granted_in.clone()), Some("1".into()));
+}
+
+#[test]
+fn disruption_that_ended_is_granted_anew_even_if_its_slot_was_not_given_back() {
+    let address = LockAddress::FleetLock { server: "https://lock".into() };
+    let slot = LockSlot { address, group: "default".into(), id: "a".into(), granted: true };
+    let boot: BootId = "1".into();
+    let granted = RebootGrant { slot: Some(slot.clone()), granted_in: Some(boot.clone()), ..grant_of("a") };
+    let mut ports = SlowHooks { is_lost: true, is_window_closed: true, ..SlowHooks::default() };
+    let Ok(refused) = end(&mut ports, granted.clone(), false);
+    assert!(refused.is_some() && ports.final_hooks == 0, "a drain was given up");
+    let stored = ports.stored.pop().expect("the grant is withdrawn before its slot is given back");
+    let again = continued(Some(stored), &config("a"), time(1));
+    let Ok(wait) = request(&mut ports, again.clone(), Some(slot.clone()), &boot);
+    assert!(matches!(wait, Some(GrantWait::Slot { .. })), "the window is closed: {wait:?}");
+    ports.is_lost = false;
+    let Ok(wait) = request(&mut ports, again, Some(slot), &boot);
+    assert_eq!(wait, Some(GrantWait::Window { opens: time(7) }));
+    // The hooks of a confirmed update run once.
+    ports.is_lost = true;
+    let Ok(_) = end(&mut ports, granted, true);
+    let stored = ports.stored.pop().unwrap();
+    let Ok(_) = end(&mut ports, stored, true);
+    assert_eq!(ports.final_hooks, 1);
 }
 
 #[test]
