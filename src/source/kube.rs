@@ -48,6 +48,7 @@ type PublishResult = Result<Box<PublishOutcome>, ClusterError>;
 pub struct KubeSource {
     cluster: ClusterClient,
     events: UnboundedSender<SourceEvent>,
+    /// Initial annotations of the node; empty once they are retired.
     seed: NodeAnnotations,
     node: Option<ObservedNode>,
     /// Time of the write whose answer is in `node`; `None` if the watch reported it.
@@ -304,6 +305,8 @@ impl KubeSource {
                 self.views.pop_front();
                 if self.published.phase != DaemonPhase::Done && view.lifecycle.phase == DaemonPhase::Done {
                     initial_annotations::retire();
+                    // A Node of this name that is registered anew gets the current config, not the first one.
+                    self.seed.clear();
                 }
                 self.published = view.lifecycle;
                 self.irreconcilable = view.irreconcilable;
