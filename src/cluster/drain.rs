@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 use crate::cluster::{ClusterError, ClusterIdentity, objects, with_timeout};
 use crate::core::daemon::drain::{NodePod, PodOwner};
 use crate::core::values::foreign_text::harmless_line;
+use crate::core::values::identifiers::ConfigName;
 
-/// Annotation of a Node that the daemon has cordoned: only such a one is uncordoned by it.
+/// Annotation of a Node that the daemon has cordoned, with the config of the update: only such a one is uncordoned by it.
 const CORDONED: &str = "flameholder/cordoned";
 /// Annotation of the pods that stand for static ones.
 const MIRROR: &str = "kubernetes.io/config.mirror";
@@ -52,17 +53,24 @@ impl DrainClient {
         Ok(objects(self.identity.client()?, "", "Node"))
     }
 
-    /// Cordon the Node, unless it is cordoned already.
-    pub async fn cordon(&self) -> Result<(), ClusterError> {
-        let is_cordoned =
-            |node: &DynamicObject| node.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
-        self.change(is_cordoned, &json!("true"), &json!(true)).await.map(drop)
+    /// Cordon the Node for an update to `config`, unless an operator has cordoned it already.
+    pub async fn cordon(&self, config: &ConfigName) -> Result<(), ClusterError> {
+        let config = config.as_str();
+        let is_right = |node: &DynamicObject| {
+            let is_cordoned = node.data.pointer("/spec/unschedulable") == Some(&Value::Bool(true));
+            is_cordoned && node.annotations().get(CORDONED).is_none_or(|cordoned| cordoned == config)
+        };
+        self.change(is_right, &json!(config), &json!(true)).await.map(drop)
     }
 
-    /// Uncordon the Node, if the daemon has cordoned it.
-    pub async fn uncordon(&self) -> Result<(), ClusterError> {
-        let is_ours = |node: &DynamicObject| node.annotations().contains_key(CORDONED);
-        if self.change(|node| !is_ours(node), &Value::Null, &Value::Null).await? {
+    /// Uncordon the Node, if the daemon has cordoned it for another update than one to `kept`.
+    pub async fn uncordon(&self, kept: Option<&ConfigName>) -> Result<(), ClusterError> {
+        let is_right = |node: &DynamicObject| {
+            node.annotations()
+                .get(CORDONED)
+                .is_none_or(|cordoned| kept.is_some_and(|kept| kept.as_str() == cordoned))
+        };
+        if self.change(is_right, &Value::Null, &Value::Null).await? {
             log::info!("the node {} is uncordoned", self.node);
         }
         Ok(())

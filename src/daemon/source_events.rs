@@ -38,6 +38,7 @@ impl Daemon {
             }
             SourceEvent::DrainGivenUp(desired, reason) => self.give_up_drain(&desired, reason),
             SourceEvent::Uncordoned => self.handle(DaemonEvent::Uncordoned),
+            SourceEvent::UncordonWaits(reason) => self.handle(DaemonEvent::UncordonDelayed(reason)),
             SourceEvent::RetryRequested(request) => self.take_retry_request(request),
             SourceEvent::PolicyChanged => {
                 if matches!(self.lifecycle.phase, DaemonPhase::BackingOff { .. }) {

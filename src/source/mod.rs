@@ -65,6 +65,8 @@ pub enum SourceEvent {
     DrainGivenUp(ConfigRef, String),
     /// The node is uncordoned.
     Uncordoned,
+    /// The node cannot be uncordoned yet, for this reason.
+    UncordonWaits(String),
     /// An operator asks by the Node to release the blocked target; the request as the Node has it, again and again.
     RetryRequested(String),
     /// Another node disruption policy, or other overrides, since the last attempt to update failed.

@@ -1,7 +1,7 @@
 //! Drain of the host's Node where no controller of the cluster does it: by the daemon itself, or by nothing, so that the phases
 //! `Draining` and `Uncordoning` end at once. It stands between the daemon and a source.
 //!
-//! Nothing is stored on the host: the Node says if it is cordoned, and whether the daemon did it.
+//! Nothing is stored on the host: the Node says if it is cordoned, and whether the daemon did it, for which update.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -14,6 +14,7 @@ use crate::core::config::settings::drain::DrainSettings;
 use crate::core::daemon::drain::{NodeDemand, NodePod, PodTreatment};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::values::causes::chain;
+use crate::core::values::identifiers::ConfigName;
 use crate::source::kube::retry_timer::RetryTimer;
 use crate::source::{SourceCommand, SourceEvent, acknowledge};
 
@@ -42,8 +43,13 @@ pub struct OwnDrain {
 enum NodeWork {
     Idle,
     Draining(ConfigRef, Pin<Box<dyn Future<Output = SourceEvent> + Send>>),
-    /// Uncordoning; the event is for the phase that waits for it.
-    Uncordoning(Option<SourceEvent>, Pin<Box<dyn Future<Output = ()> + Send>>),
+    Uncordoning {
+        /// Event for the phase that waits for it.
+        event: Option<SourceEvent>,
+        /// Update for which the Node may stay cordoned.
+        kept: Option<ConfigRef>,
+        running: Pin<Box<dyn Future<Output = ()> + Send>>,
+    },
 }
 
 impl OwnDrain {
@@ -72,7 +78,7 @@ impl OwnDrain {
                     Some(command) => drop(self.source.send(command)),
                 },
                 event = finished(&mut work) => {
-                    if matches!(work, NodeWork::Uncordoning(..)) {
+                    if matches!(work, NodeWork::Uncordoning { kept: None, .. }) {
                         may_be_cordoned = false;
                     }
                     work = NodeWork::Idle;
@@ -93,7 +99,9 @@ impl OwnDrain {
         work: &mut NodeWork,
         may_be_cordoned: &mut bool,
     ) {
-        match (NodeDemand::of(phase), &mut *work) {
+        let demand = NodeDemand::of(phase);
+        let reported = (demand == NodeDemand::Uncordoned).then_some(SourceEvent::Uncordoned);
+        match (demand, &mut *work) {
             (NodeDemand::Drained(target), NodeWork::Draining(running, _)) if running == target => {}
             (NodeDemand::Drained(target), work) => {
                 *may_be_cordoned = true;
@@ -105,34 +113,39 @@ impl OwnDrain {
                 };
                 *work = NodeWork::Draining(target.clone(), Box::pin(drain.run()));
             }
-            (NodeDemand::Uncordoned, NodeWork::Uncordoning(event, _)) => {
-                *event = Some(SourceEvent::Uncordoned);
+            (
+                NodeDemand::Uncordoned | NodeDemand::Schedulable | NodeDemand::SchedulableUnlessFor(_),
+                NodeWork::Uncordoning { event, kept: None, .. },
+            ) => *event = reported,
+            (NodeDemand::SchedulableUnlessFor(target), NodeWork::Uncordoning { kept: Some(kept), .. })
+                if kept == target => {}
+            (NodeDemand::Uncordoned, work) => *work = self.uncordon(reported, None),
+            (NodeDemand::Schedulable, work) if *may_be_cordoned => *work = self.uncordon(None, None),
+            (NodeDemand::SchedulableUnlessFor(target), work) if *may_be_cordoned => {
+                *work = self.uncordon(None, Some(target));
             }
-            (NodeDemand::Uncordoned, work) => {
-                *work = NodeWork::Uncordoning(
-                    Some(SourceEvent::Uncordoned),
-                    Box::pin(uncordon(self.client.clone())),
-                );
-            }
-            (NodeDemand::Schedulable, NodeWork::Uncordoning(event, _)) => *event = None,
-            (NodeDemand::Schedulable, work) if *may_be_cordoned => {
-                *work = NodeWork::Uncordoning(None, Box::pin(uncordon(self.client.clone())));
-            }
-            (NodeDemand::Schedulable | NodeDemand::Unchanged, work) => *work = NodeWork::Idle,
+            (_, work) => *work = NodeWork::Idle,
         }
     }
 
     /// Uncordon the Node where the settings do not let the daemon drain it any more.
     fn release(&self, phase: &DaemonPhase, work: &mut NodeWork, may_be_cordoned: bool) {
         let is_idle = matches!(work, NodeWork::Idle);
-        let is_released = matches!(NodeDemand::of(phase), NodeDemand::Schedulable | NodeDemand::Uncordoned);
+        let is_released = !matches!(NodeDemand::of(phase), NodeDemand::Drained(_) | NodeDemand::Unchanged);
         if may_be_cordoned && is_idle && is_released {
-            let client = self.client.clone();
-            *work = NodeWork::Uncordoning(
-                None,
-                if self.is_node { Box::pin(uncordon(client)) } else { Box::pin(uncordon_if_node(client)) },
-            );
+            *work = self.uncordon(None, None);
         }
+    }
+
+    /// Begin to uncordon the Node, but for an update to `kept`.
+    fn uncordon(&self, event: Option<SourceEvent>, kept: Option<&ConfigRef>) -> NodeWork {
+        let uncordon = NodeUncordon {
+            client: self.client.clone(),
+            kept: kept.map(|kept| kept.config.clone()),
+            is_node: self.is_node || self.rules.is_some(),
+            events: self.events.clone(),
+        };
+        NodeWork::Uncordoning { event, kept: kept.cloned(), running: Box::pin(uncordon.run()) }
     }
 }
 
@@ -141,32 +154,49 @@ async fn finished(work: &mut NodeWork) -> Option<SourceEvent> {
     match work {
         NodeWork::Idle => std::future::pending().await,
         NodeWork::Draining(_, running) => Some(running.await),
-        NodeWork::Uncordoning(event, running) => {
+        NodeWork::Uncordoning { event, running, .. } => {
             running.await;
             event.take()
         }
     }
 }
 
-/// Uncordon the Node of a host that may be none: an error says as little as a Node that was never cordoned.
-async fn uncordon_if_node(client: DrainClient) {
-    if let Err(error) = client.uncordon().await {
-        log::debug!("no node {} to uncordon: {error}", client.node, error = chain(&error));
-    }
+/// Uncordon of the Node.
+struct NodeUncordon {
+    client: DrainClient,
+    /// Config of the update for which the Node may stay cordoned.
+    kept: Option<ConfigName>,
+    /// False for a host that may be none.
+    is_node: bool,
+    events: UnboundedSender<SourceEvent>,
 }
 
-/// Uncordon the Node, however long the API server cannot be reached.
-async fn uncordon(client: DrainClient) {
-    let (mut said, mut retry) = (String::new(), RetryTimer::default());
-    while let Err(error) = client.uncordon().await {
-        let reason = chain(&error);
-        if reason != said {
-            log::warn!("the node {} cannot be uncordoned yet: {reason}", client.node);
-            said = reason;
+impl NodeUncordon {
+    /// Uncordon the Node, however long the API server cannot be reached.
+    async fn run(self) {
+        let (mut said, mut retry) = (String::new(), RetryTimer::default());
+        while let Err(error) = self.client.uncordon(self.kept.as_ref()).await {
+            let reason = chain(&error);
+            // A Node that was deleted is cordoned no more. A host that is none may ask for none either.
+            let is_over = match &error {
+                ClusterError::NotFound(_) => true,
+                ClusterError::Denied(_) => !self.is_node,
+                _ => false,
+            };
+            if is_over {
+                log::debug!("no node {} to uncordon: {reason}", self.client.node);
+                return;
+            }
+            // The receiver is gone only when the daemon stops.
+            drop(self.events.send(SourceEvent::UncordonWaits(reason.clone())));
+            if reason != said {
+                log::warn!("the node {} cannot be uncordoned yet: {reason}", self.client.node);
+                said = reason;
+            }
+            forget_connection(&self.client, &error);
+            retry.fail(&error);
+            retry.wait().await;
         }
-        forget_connection(&client, &error);
-        retry.fail(&error);
-        retry.wait().await;
     }
 }
 
@@ -217,7 +247,7 @@ impl NodeDrain {
 
     /// Cordon the Node, and evict each pod that has to go; returns what is waited for, or nothing once the Node is drained.
     async fn round(&self) -> Result<Option<String>, ClusterError> {
-        self.client.cordon().await?;
+        self.client.cordon(&self.target.config).await?;
         let mut waits = Vec::new();
         for pod in self.client.pods().await? {
             match pod.treatment(&self.rules) {

@@ -9,12 +9,15 @@ use testbed::agent::Agent;
 use testbed::booted::config::{assert_config, full_config};
 use testbed::booted::host::Host;
 use testbed::control_plane::{Cluster, Fault};
+use testbed::dbus::fake_logind::{Fault as LogindFault, Script};
 
 use crate::cluster::permissions::unused_rules;
 use crate::directory::{SOURCE, set_desired_config};
 
 const DRAIN: &str = "[source]\nnode-name = \"edge-7\"\nnode-kubeconfig = \"/run/media/kubelet\"\n[reboot]\nretry-interval = 1\n\
     [drain]\nenabled = true\n";
+/// Log line about the uncordoned Node.
+const UNCORDONED: &str = "the node edge-7 is uncordoned";
 /// Rights of a kubelet, by the cluster role `system:node`, of which the daemon needs these.
 const KUBELET_ROLE: &str = "tests/fixtures/cluster/kubelet-drain.yaml";
 
@@ -76,6 +79,7 @@ fn node_is_drained_but_for_pods_that_stay_and_uncordoned_after_the_confirmation(
     cluster.proxy.fail(Fault::None);
     let mut agent = Agent::start(&host, &SOURCE);
     agent.wait_for_line("ShuttingDown rendered-one");
+    assert!(!agent.output().contains(UNCORDONED), "the drain goes on: {}", agent.output());
     assert_eq!(cluster.pod_names(), ["agent", "job", "static"]);
     drop(agent);
     reboot_and_confirm(&host, &cluster);
@@ -114,10 +118,47 @@ fn node_that_was_cordoned_is_uncordoned_where_the_daemon_drains_no_longer() {
     fs::write(host.var("lib/kubelet/kubeconfig"), kubelet).unwrap();
     host.write_etc("flameholder/config.d/50-drain.toml", "[source]\nnode-name = \"edge-7\"\n");
     cluster.delete_pod("bare");
+    cluster.proxy.fail(Fault::Status(500));
     let mut agent = Agent::start(&host, &SOURCE);
-    agent.wait_for_text("the node edge-7 is uncordoned");
-    assert!(!cluster.is_cordoned());
+    agent.wait_for_text("the node edge-7 cannot be uncordoned yet: the API server reports an error: 500");
     agent.wait_for_line("ShuttingDown rendered-one");
+    cluster.proxy.fail(Fault::None);
+    agent.wait_for_text(UNCORDONED);
+    assert!(!cluster.is_cordoned());
+}
+
+#[test]
+fn node_stays_drained_over_attempts_at_the_same_update_and_not_for_another() {
+    let (host, cluster) = host_with_node("");
+    let fault = Some(("RebootWithFlags", LogindFault::Denies));
+    let mut agent = Agent::start_with_logind(&host, &SOURCE, Script { fault, ..Script::default() });
+    for _ in 0..2 {
+        agent.wait_for_line("Draining rendered-one");
+        agent.wait_for_line("BackingOff rendered-one");
+        assert!(cluster.is_cordoned());
+        agent.signal(Signal::SIGHUP);
+    }
+    agent.wait_for_line("BackingOff rendered-one");
+    assert!(!agent.output().contains(UNCORDONED), "{}", agent.output());
+    set_desired_config(&host, full_config("two").json());
+    agent.wait_for_text(UNCORDONED);
+    agent.wait_for_line("Draining rendered-two");
+}
+
+#[test]
+fn uncordon_that_fails_is_named_and_ends_with_the_node() {
+    let (host, cluster) = host_with_node("");
+    let mut agent = Agent::start(&host, &SOURCE);
+    agent.wait_for_line("ShuttingDown rendered-one");
+    drop(agent);
+    host.reboot();
+    cluster.proxy.fail(Fault::Status(500));
+    let mut agent = Agent::start(&host, &SOURCE);
+    let waits = agent.wait_for_line("Uncordoning rendered-one: ");
+    assert!(waits.contains("not uncordoned yet: the API server reports an error: 500"), "{waits}");
+    // The Node is deleted.
+    cluster.proxy.fail(Fault::Status(404));
+    agent.wait_for_line("Done rendered-one");
 }
 
 #[test]

@@ -80,6 +80,8 @@ pub enum NodeDemand<'a> {
     Uncordoned,
     /// Uncordon it if a drain was given up: the host is not about to be disrupted.
     Schedulable,
+    /// Uncordon it if a drain for another update was given up: the next attempt at this one goes on with its drain.
+    SchedulableUnlessFor(&'a ConfigRef),
     /// Leave it as it is.
     Unchanged,
 }
@@ -92,11 +94,13 @@ impl<'a> NodeDemand<'a> {
             DaemonPhase::Draining { target, .. } => Self::Drained(target),
             DaemonPhase::Uncordoning { .. } => Self::Uncordoned,
             DaemonPhase::Idle
-            | DaemonPhase::Fetching { .. }
-            | DaemonPhase::Preparing { .. }
-            | DaemonPhase::AwaitingGrant { .. }
+            | DaemonPhase::AwaitingGrant { wait: Some(_), is_requested: false, .. }
             | DaemonPhase::Done
             | DaemonPhase::Blocked { .. } => Self::Schedulable,
+            // A wait for the grant comes to an end with the answer to the request.
+            DaemonPhase::Fetching { target }
+            | DaemonPhase::Preparing { target }
+            | DaemonPhase::AwaitingGrant { target, .. } => Self::SchedulableUnlessFor(target),
             DaemonPhase::Observing
             | DaemonPhase::Applying { .. }
             | DaemonPhase::Unlocking { .. }
@@ -114,8 +118,12 @@ impl<'a> NodeDemand<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::core::config::settings::{FragmentFile, Settings};
+    use crate::core::daemon::grant::{GrantDelay, GrantWait};
+    use crate::core::daemon::lifecycle::AfterDrain;
     use crate::core::values::names::ManagedPath;
 
     fn pod(owner: PodOwner) -> NodePod {
@@ -127,6 +135,31 @@ mod tests {
             has_empty_dir: false,
             has_ended: false,
             is_terminating: false,
+        }
+    }
+
+    #[test]
+    fn another_attempt_at_an_update_keeps_its_drain_unless_it_has_to_wait() {
+        let waits_for = GrantWait::Drain { reason: "the pod a/b".into() };
+        let delay = GrantDelay { waits_for, retry_after: Duration::from_secs(60) };
+        let target = ConfigRef { config: "b".into(), image: None, digest: None };
+        let awaiting = |wait: Option<&GrantDelay>, is_requested| DaemonPhase::AwaitingGrant {
+            target: target.clone(),
+            next: AfterDrain::Unlock,
+            wait: wait.cloned(),
+            is_requested,
+        };
+        let keeps = NodeDemand::SchedulableUnlessFor(&target);
+        for (phase, expected) in [
+            (DaemonPhase::Fetching { target: target.clone() }, keeps),
+            (DaemonPhase::Preparing { target: target.clone() }, keeps),
+            (awaiting(None, true), keeps),
+            (awaiting(Some(&delay), true), keeps),
+            (awaiting(Some(&delay), false), NodeDemand::Schedulable),
+            (DaemonPhase::Unlocking { target: target.clone() }, NodeDemand::Unchanged),
+            (DaemonPhase::Idle, NodeDemand::Schedulable),
+        ] {
+            assert_eq!(NodeDemand::of(&phase), expected, "{phase:?}");
         }
     }
 

@@ -342,3 +342,17 @@ fn operator_request_is_followed_in_every_phase() {
     let (end, _) = history(verifying, [drifted]);
     assert_eq!((end.phase, end.observes_again), (DaemonPhase::Observing, false));
 }
+
+#[test]
+fn uncordon_of_the_daemon_names_the_reason_for_which_it_fails() {
+    let waits = || DaemonEvent::UncordonDelayed("the API server cannot be reached".into());
+    let (uncordoning, _) = history(at(DaemonPhase::Uncordoning { is_overdue: false }), [waits()]);
+    let (overdue, _) = history(uncordoning.clone(), [DaemonEvent::TimerExpired]);
+    assert_eq!(overdue.phase, DaemonPhase::Uncordoning { is_overdue: true });
+    for lifecycle in [uncordoning, overdue.clone()] {
+        let reason = lifecycle.reason().unwrap();
+        assert!(reason.ends_with("not uncordoned yet: the API server cannot be reached"), "{reason}");
+    }
+    let (done, _) = history(overdue, [DaemonEvent::Uncordoned, waits()]);
+    assert_eq!((done.phase.name(), done.reason()), ("Done", None));
+}

@@ -57,6 +57,8 @@ pub enum DaemonEvent {
     },
     /// The node is uncordoned.
     Uncordoned,
+    /// The daemon's own uncordon fails, for this reason, and is repeated.
+    UncordonDelayed(String),
     /// The current command failed.
     Failed(DaemonProblem),
     /// The delay of a [`DaemonCommand::Wait`](super::DaemonCommand::Wait) has passed.

@@ -90,7 +90,7 @@ pub struct Lifecycle {
     pub trust_failure: Option<TrustFailure>,
     /// State of the pinned image sets; `None` until the source named them. Updates do not depend on it.
     pub pins: Option<PinState>,
-    /// Subject for which the daemon's own drain waits.
+    /// Subject for which the daemon's own drain waits, or reason why its uncordon fails.
     pub drain_wait: Option<String>,
 }
 
@@ -262,6 +262,9 @@ impl Lifecycle {
         match (&self.phase, &self.drain_wait) {
             (DaemonPhase::Draining { target, .. }, Some(subject)) => {
                 Some(format!("the node is not drained for {} yet: it waits for {subject}", target.config))
+            }
+            (DaemonPhase::Uncordoning { .. }, Some(reason)) => {
+                Some(format!("the node is not uncordoned yet: {reason}"))
             }
             (phase, _) => phase.reason(),
         }

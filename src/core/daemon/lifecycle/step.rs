@@ -59,6 +59,9 @@ impl Lifecycle {
                 self.enter(DaemonPhase::Drifted { reason })
             }
             (DaemonPhase::Uncordoning { .. }, DaemonEvent::Uncordoned) => self.done(),
+            (DaemonPhase::Uncordoning { .. }, DaemonEvent::UncordonDelayed(reason)) => {
+                Self { drain_wait: Some(reason), ..self }.stay()
+            }
             (_, DaemonEvent::TimerExpired) => self.timer_expired(),
             (_, DaemonEvent::FilesChanged) => self.files_changed(),
             (_, DaemonEvent::StateChanged) => self.state_changed(),
@@ -128,7 +131,7 @@ impl Lifecycle {
         } else if self.observes_again && phase.is_resting() {
             return self.enter(DaemonPhase::Observing);
         }
-        if !matches!(phase, DaemonPhase::Draining { .. }) {
+        if !matches!(phase, DaemonPhase::Draining { .. } | DaemonPhase::Uncordoning { .. }) {
             self.drain_wait = None;
         }
         let commands = phase.commands(self.failures);
