@@ -4,6 +4,7 @@
 //! An unreachable API server stops nothing: the last desired config stays in force, and the newest phase is
 //! published when the server is back.
 
+mod config_fetch;
 mod initial_annotations;
 mod pinned_images;
 mod policy_watch;
@@ -16,6 +17,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use config_fetch::fetch;
 use futures::StreamExt as _;
 use futures::stream::{BoxStream, FuturesUnordered};
 use pinned_images::{NodeLabels, PinnedImageSource};
@@ -28,9 +30,9 @@ use tokio::time::Instant;
 use trust::TrustSource;
 
 use crate::cluster::{ClusterClient, ClusterError, ObservedNode};
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, Lifecycle, ProblemClass};
+use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::daemon::node::annotations;
-use crate::core::daemon::node::annotations::{NodeAnnotations, RETRY};
+use crate::core::daemon::node::annotations::{LAST_APPLIED_DRAIN, NodeAnnotations, RETRY};
 use crate::core::plan::irreconcilable_changes::IrreconcilableChange;
 use crate::source::{FetchFailure, FetchedConfig, LifecycleView, SourceCommand, SourceEvent};
 
@@ -63,6 +65,8 @@ pub struct KubeSource {
     /// Irreconcilable changes of that view.
     irreconcilable: Arc<[IrreconcilableChange]>,
     publisher: NodePublisher,
+    /// True if the drain controller completed a request in the phase `Done`: it changes the conditions with it.
+    was_answered: bool,
     /// Labels of the Node, for those parts that depend on its pools.
     labels: Sender<NodeLabels>,
 }
@@ -100,6 +104,7 @@ impl KubeSource {
             published: Lifecycle::default(),
             published_at: None,
             irreconcilable: Arc::default(),
+            was_answered: false,
             labels: Sender::default(),
         }
     }
@@ -226,24 +231,36 @@ impl KubeSource {
         if let Some(request) = node.annotations.get(RETRY) {
             self.send(SourceEvent::RetryRequested(request.clone()));
         }
-        self.node = Some(node);
+        self.keep_node(node);
         self.send_desired();
         self.send_drain_state();
         self.look_again();
     }
 
-    /// Publish the last view once more if its conditions are not written, or if another program changed the annotations, as
-    /// a restore of the cluster from a backup does. The kubelet changes the Node every few minutes, so this needs no timer.
+    fn keep_node(&mut self, node: ObservedNode) {
+        let last_answer = |node: &ObservedNode| node.annotations.get(LAST_APPLIED_DRAIN).cloned();
+        let is_answered = self.node.as_ref().is_some_and(|seen| last_answer(seen) != last_answer(&node));
+        self.was_answered = (self.was_answered || is_answered) && self.published.phase == DaemonPhase::Done;
+        self.node = Some(node);
+    }
+
+    /// Publish the last view once more if its conditions are not written or not those of the drain controller's last answer, or if
+    /// another program changed the annotations, as a restore of the cluster from a backup does. The kubelet changes the Node
+    /// every few minutes, so this needs no timer.
     fn look_again(&mut self) {
         let (Some((number, at)), Some(node)) = (self.published_at, &self.node) else { return };
         let is_changed =
             || !annotations::annotation_changes(&self.published, &node.annotations, &self.seed).is_empty();
         let is_due = match at.elapsed() {
+            _ if self.was_answered && self.published.phase == DaemonPhase::Done => true,
             elapsed if elapsed >= LOOK_AGAIN => self.publisher.is_behind() || is_changed(),
             // Before that, the watch may not have seen the own write.
             elapsed => elapsed >= CATCHING_UP && is_changed(),
         };
         if is_due && self.views.is_empty() {
+            if std::mem::take(&mut self.was_answered) {
+                self.publisher.invalidate();
+            }
             self.views.push_back(LifecycleView {
                 number,
                 lifecycle: self.published.clone(),
@@ -312,13 +329,15 @@ impl KubeSource {
                 self.irreconcilable = view.irreconcilable;
                 self.published_at = Some((view.number, Instant::now()));
                 if self.node.as_ref().is_none_or(|seen| seen.version < node.version) {
-                    (self.node, self.written) = (Some(node), Some(Instant::now()));
+                    self.keep_node(node);
+                    self.written = Some(Instant::now());
                 }
                 // A change of the desired config is reported before the acknowledgement, on which the daemon
                 // starts to change the host.
                 self.send_desired();
                 self.send(SourceEvent::Published(view.number));
                 self.send_drain_state();
+                self.look_again();
             }
             Err(error) => {
                 if error.is_about_the_connection() {
@@ -349,37 +368,6 @@ async fn running<T>(future: Option<&mut RunningRequest<T>>) -> T {
         Some(future) => future.await,
         None => std::future::pending().await,
     }
-}
-
-/// Fetch a config, and the node disruption policy.
-async fn fetch(
-    cluster: ClusterClient,
-    desired: ConfigRef,
-) -> (ConfigRef, Result<FetchedConfig, FetchFailure>) {
-    let delivered = async {
-        let document = cluster.machine_config(desired.config.as_str()).await?;
-        Ok(FetchedConfig { document: Some(document), policy: cluster.disruption_policy().await? })
-    };
-    let delivered: Result<FetchedConfig, ClusterError> = delivered.await;
-    if delivered.as_ref().is_err_and(ClusterError::is_about_the_connection) {
-        cluster.reader.forget_client();
-    }
-    let delivered = delivered.map_err(FetchFailure::from).and_then(|delivery| {
-        let is_settled = delivery.policy.as_deref().is_none_or(is_policy_observed);
-        let reason =
-            "the machine-config-operator has not processed the newest node disruption policy yet".to_owned();
-        let problem = DaemonProblem { class: ProblemClass::Transient, reason };
-        if is_settled { Ok(delivery) } else { Err(problem.into()) }
-    });
-    (desired, delivered)
-}
-
-/// Returns true if the operator has processed the newest generation of the policy.
-fn is_policy_observed(policy: &[u8]) -> bool {
-    let Ok(policy) = serde_json::from_slice::<serde_json::Value>(policy) else { return true };
-    let number = |pointer| policy.pointer(pointer).and_then(serde_json::Value::as_i64);
-    number("/status/observedGeneration")
-        .is_some_and(|observed| number("/metadata/generation") == Some(observed))
 }
 
 #[cfg(test)]

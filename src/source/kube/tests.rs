@@ -66,6 +66,30 @@ fn node_that_is_registered_anew_after_the_first_config_keeps_its_current_one() {
 }
 
 #[test]
+fn conditions_are_published_again_once_the_drain_controller_has_answered() {
+    let (mut source, _events) = source();
+    let answered = |request| node("1", &[(CURRENT_CONFIG, "a"), (LAST_APPLIED_DRAIN, request)]);
+    let again = |source: &KubeSource| source.views.iter().map(|view| view.number).collect::<Vec<u64>>();
+    source.node_changed(Some(answered("drain-a")));
+    publish(&mut source, done("a"), answered("drain-a"));
+    source.node_changed(Some(answered("drain-a")));
+    assert!(again(&source).is_empty());
+    for _ in 0..2 {
+        source.node_changed(Some(answered("uncordon-a")));
+        assert_eq!(again(&source), [7], "one view at a time");
+    }
+    let view = source.views.pop_front().unwrap();
+    publish(&mut source, view.lifecycle, answered("uncordon-a"));
+    source.node_changed(Some(answered("uncordon-a")));
+    assert!(again(&source).is_empty(), "once for each answer");
+    // In other phases, an answer is that to the daemon's own request.
+    let verifying = Lifecycle { phase: DaemonPhase::Verifying, ..done("a") };
+    publish(&mut source, verifying, answered("uncordon-a"));
+    source.node_changed(Some(answered("drain-a")));
+    assert!(again(&source).is_empty());
+}
+
+#[test]
 fn unwritten_conditions_are_tried_again_when_the_node_changes() {
     let (mut source, _events) = source();
     let node = node("1", &[]);

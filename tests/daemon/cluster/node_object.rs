@@ -6,7 +6,8 @@ use osimage::Os;
 use serde_json::{Value, json};
 use testbed::booted::config::full_config;
 use testbed::booted::host::Host;
-use testbed::control_plane::{Cluster, NODE, RequestLog};
+use testbed::control_plane::{Answers, Cluster, NODE, RequestLog};
+use testbed::output_lines::LONGEST_WAIT;
 
 /// Beginning of the log line about conditions that are not written.
 const UNWRITTEN: &str = "warning: not writing conditions of the MachineConfigNode";
@@ -56,6 +57,7 @@ fn annotations_of_a_restored_backup_are_written_again() {
     agent.wait_for_line("Done rendered-one");
     cluster.wait_for_write("Updated: True");
     cluster.proxy.clear();
+    cluster.controller.answer(Answers::Never);
     let backup =
         [("state", "Working"), ("currentConfig", "rendered-zero"), ("desiredDrain", "drain-rendered-one")];
     for (key, value) in backup {
@@ -70,8 +72,23 @@ fn annotations_of_a_restored_backup_are_written_again() {
     }
     assert_eq!(
         cluster.proxy.log().writes(),
-        ["currentConfig=rendered-one", "desiredDrain=uncordon-rendered-one", "state=Done"]
+        ["currentConfig=rendered-one", "desiredDrain=uncordon-rendered-one-again", "state=Done"]
     );
+    // The drain controller of the cluster sets its conditions, under which no node is updated, and answers then.
+    let mut conditions = cluster.node_object()["status"]["conditions"].clone();
+    for condition in conditions.as_array_mut().unwrap() {
+        let status = if condition["type"] == "UpdateComplete" { "True" } else { "False" };
+        condition["status"] = status.into();
+    }
+    cluster.patch_node_status(&json!({"conditions": conditions}));
+    assert_eq!(cluster.conditions(), ["UpdateComplete=True"]);
+    cluster.proxy.clear();
+    cluster.controller.answer(Answers::Promptly);
+    let is_applied = |log: &RequestLog| {
+        log.lines().iter().any(|line| line.starts_with("PATCH") && line.contains("/machineconfignodes/"))
+    };
+    assert!(cluster.proxy.wait(LONGEST_WAIT, is_applied).is_some(), "{}", cluster.published());
+    assert_eq!(cluster.conditions(), ["Updated=True"]);
 }
 
 #[test]
