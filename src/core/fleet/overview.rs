@@ -201,10 +201,10 @@ impl NodeRow {
     pub fn needs_help(&self) -> bool {
         const PHASES: [&str; 6] =
             ["BackingOff", "Blocked", "Degraded", "Drifted", "RollingBack", "Unreconcilable"];
-        let is_stuck = self.phase.as_deref().is_some_and(|phase| PHASES.contains(&phase));
         // A host that reboots is not Ready for a while.
-        let reboots =
-            self.phase.as_deref().is_some_and(|phase| ["ShuttingDown", "CheckingBoot"].contains(&phase));
+        const REBOOTS: [&str; 3] = ["Rebooting", "ShuttingDown", "CheckingBoot"];
+        let is_stuck = self.phase.as_deref().is_some_and(|phase| PHASES.contains(&phase));
+        let reboots = self.phase.as_deref().is_some_and(|phase| REBOOTS.contains(&phase));
         is_stuck || (self.is_ready == Some(false) && !reboots)
     }
 }
@@ -297,6 +297,23 @@ mod tests {
         assert_eq!(fleet.nodes[5].reason.as_deref(), Some("two"));
         let only = FleetOverview::of(&nodes, &[], &[], Some("worker"), now);
         assert_eq!(only.nodes.len(), 5);
+    }
+
+    #[test]
+    fn host_that_reboots_is_not_ready_and_needs_no_help() {
+        let needs_help = |phase| {
+            let node = FleetNode { is_ready: Some(false), ..node("a", phase, "rendered-a", 10) };
+            NodeRow::of(&node, &[]).needs_help()
+        };
+        for (phase, expected) in [
+            ("Rebooting", false),
+            ("ShuttingDown", false),
+            ("CheckingBoot", false),
+            ("Draining", true),
+            ("Done", true),
+        ] {
+            assert_eq!(needs_help(phase), expected, "{phase}");
+        }
     }
 
     #[test]

@@ -122,6 +122,8 @@ fn is_worth_a_request(phase: &DaemonPhase) -> bool {
         phase,
         DaemonPhase::AwaitingGrant { .. }
             | DaemonPhase::Draining { .. }
+            // The last word of a host that is away for a while.
+            | DaemonPhase::ShuttingDown { .. }
             | DaemonPhase::RollingBack { .. }
             | DaemonPhase::Drifted { .. }
             | DaemonPhase::Blocked { .. }
@@ -167,6 +169,18 @@ mod tests {
         assert!(!ended(DaemonPhase::Observing, Some(blocked)));
         assert!(!ended(DaemonPhase::Observing, None), "the host was not observed yet");
         assert!(ended(DaemonPhase::Idle, None));
+    }
+
+    #[test]
+    fn host_that_shuts_down_reports_it_at_once() {
+        let target = ConfigRef { config: "b".into(), image: None, digest: None };
+        let reported = |phase| {
+            let lifecycle = Lifecycle { phase, ..Lifecycle::default() };
+            report_changes(&lifecycle, &NodeAnnotations::new(), false, Timestamp::UNIX_EPOCH)
+                .contains_key(REPORT)
+        };
+        assert!(reported(DaemonPhase::ShuttingDown { target: target.clone() }));
+        assert!(!reported(DaemonPhase::Fetching { target }));
     }
 
     #[test]
