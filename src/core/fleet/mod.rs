@@ -14,6 +14,7 @@ pub use story::{FleetCondition, FleetEvent, story};
 pub use unused_configs::{SilentNodes, StoredConfig, unused_configs};
 
 use crate::core::daemon::node::node_report::NodeReport;
+use crate::core::values::identifiers::ConfigName;
 
 /// Node of the cluster, as far as a fleet is concerned.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,6 +33,19 @@ pub struct FleetNode {
     pub report: Option<NodeReport>,
     /// Annotations of the machine-config-operator.
     pub mco: McoState,
+}
+
+impl FleetNode {
+    /// Return the report, unless the machine-config-daemon has updated the Node since: one that was given back to it keeps the
+    /// last report of the agent.
+    #[must_use]
+    pub fn valid_report(&self) -> Option<&NodeReport> {
+        let is_left = |report: &NodeReport| {
+            let reported = report.current.as_ref().map(ConfigName::as_str);
+            report.phase == "Done" && self.mco.current.as_deref().is_some_and(|now| Some(now) != reported)
+        };
+        self.report.as_ref().filter(|report| !is_left(report))
+    }
 }
 
 /// Pool of a Node.

@@ -115,7 +115,7 @@ impl FleetOverview {
             if !is_shown(row.pool.as_deref()) {
                 continue;
             }
-            if let Some(target) = node.report.as_ref().and_then(|report| report.blocked.as_ref()) {
+            if let Some(target) = node.valid_report().and_then(|report| report.blocked.as_ref()) {
                 let key = (target.config.to_string(), harmless_line(&target.reason).into_owned());
                 blocked.entry(key).or_default().push(row.name.clone());
             }
@@ -150,7 +150,7 @@ impl NodeRow {
             NodePoolName::Ambiguous(reason) => (None, Some(line(reason))),
             NodePoolName::Unknown => (None, None),
         };
-        let mut row = match &node.report {
+        let mut row = match node.valid_report() {
             Some(report) => Self {
                 phase: Some(line(&report.phase)),
                 since: Some(report.since),
@@ -313,6 +313,28 @@ mod tests {
             ("Done", true),
         ] {
             assert_eq!(needs_help(phase), expected, "{phase}");
+        }
+    }
+
+    #[test]
+    fn last_report_of_a_node_that_was_given_back_is_not_shown() {
+        let mco = |current: &str| super::super::McoState {
+            state: Some("Done".into()),
+            current: Some(current.into()),
+            ..super::super::McoState::default()
+        };
+        let agent = |phase, mco| {
+            let node = FleetNode { mco, ..node("a", phase, "rendered-a", 10) };
+            NodeRow::of(&node, &[]).agent.unwrap()
+        };
+        assert_eq!(agent("Done", mco("rendered-b")), MCD);
+        // The annotations of the operator follow the report of an agent that is at work.
+        for (phase, mco) in [
+            ("Done", mco("rendered-a")),
+            ("Blocked", mco("rendered-b")),
+            ("Done", super::super::McoState::default()),
+        ] {
+            assert_eq!(agent(phase, mco), "flameholder 0.1.0", "{phase}");
         }
     }
 
