@@ -59,8 +59,9 @@ impl NodeReport {
     #[must_use]
     pub fn of(lifecycle: &Lifecycle, before: Option<&Self>, now: Timestamp) -> Self {
         let name = |desired: Option<&ConfigRef>| desired.map(|desired| desired.config.clone());
-        let phase = lifecycle.phase.name();
-        let same = before.filter(|before| before.phase == phase);
+        let (phase, current) = (lifecycle.phase.name(), name(lifecycle.current.as_ref()));
+        // The phases of a live update may not be reported: it is done with another config then.
+        let same = before.filter(|before| before.phase == phase && before.current == current);
         let blocked = lifecycle.blocked.as_ref().map(|blocked| BlockedReport {
             config: blocked.desired.config.clone(),
             reason: shortened(&blocked.reason),
@@ -70,7 +71,7 @@ impl NodeReport {
             phase: phase.to_owned(),
             since: same.map_or(now, |before| before.since),
             desired: name(lifecycle.desired.as_ref()),
-            current: name(lifecycle.current.as_ref()),
+            current,
             reason: lifecycle.reason().map(|reason| shortened(&reason)),
             waits_for: lifecycle.phase.grant_wait().cloned(),
             failures: lifecycle.failures,
@@ -149,6 +150,13 @@ mod tests {
         assert_eq!(NodeReport::of(&idle, Some(&first), time(20)).since, time(10));
         let done = Lifecycle { phase: DaemonPhase::Done, ..Lifecycle::default() };
         assert_eq!(NodeReport::of(&done, Some(&first), time(20)).since, time(20));
+        let on = |config: &str| {
+            let current = ConfigRef { config: config.into(), image: None, digest: None };
+            Lifecycle { current: Some(current), ..done.clone() }
+        };
+        let before = NodeReport::of(&on("a"), None, time(10));
+        assert_eq!(NodeReport::of(&on("a"), Some(&before), time(20)).since, time(10));
+        assert_eq!(NodeReport::of(&on("b"), Some(&before), time(20)).since, time(20), "a live update");
         assert_eq!(NodeReport::parse(&first.render()), Some(first.clone()));
         let newer = NodeReport { schema: 2, ..first };
         assert_eq!(NodeReport::parse(&newer.render()), None);
