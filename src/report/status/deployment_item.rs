@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::core::history::HistoryEvent;
 use crate::core::history::history_log::HistoryLog;
 use crate::core::image_policy::SignatureVerdict;
-use crate::core::state::blocked::BlockedTarget;
+use crate::core::state::blocked::{BlockedTarget, TargetIdentity};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{
     COMMIT, ConfigDigest, ConfigName, DIGEST, GenerationId, IMAGE, STATEROOT,
@@ -24,6 +24,9 @@ pub struct GenerationItem {
     pub config: ConfigName,
     /// Canonical digest of the config.
     pub config_hash: ConfigDigest,
+    /// Image of on-cluster layering used in place of the config's `osImageURL`; absent where the latter is used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub layered_image: Option<String>,
     /// True if the record names the deployment that holds it; false for a foreign deployment, whose `/etc`
     /// was merged from a generation.
     pub record_matches: bool,
@@ -92,6 +95,7 @@ impl GenerationItem {
             generation: record.generation.clone(),
             config: record.config.clone(),
             config_hash: record.config_hash.clone(),
+            layered_image: record.layered_image.clone(),
             applied: None,
             confirmed: None,
             record_matches,
@@ -100,6 +104,10 @@ impl GenerationItem {
             unsupported: record.unsupported.clone(),
             deferred: record.deferred.clone(),
         }
+    }
+
+    fn target(&self) -> TargetIdentity<'_> {
+        TargetIdentity { config_hash: &self.config_hash, layered_image: self.layered_image.as_deref() }
     }
 
     /// Add the times that the history has.
@@ -125,7 +133,7 @@ impl GenerationItem {
 }
 
 /// Mark the generation that a rollback from the booted deployment goes back to: the next other one of its stateroot, in boot
-/// order, unless its config is blocked.
+/// order, unless it is blocked.
 pub fn mark_rollback(deployments: &mut [DeploymentItem], blocked: Option<&BlockedTarget>) {
     let Some(booted) = deployments.iter().find(|item| item.booted) else { return };
     let stateroot = booted.stateroot.clone();
@@ -134,7 +142,49 @@ pub fn mark_rollback(deployments: &mut [DeploymentItem], blocked: Option<&Blocke
         !item.booted && !item.staged && item.stateroot == stateroot && has_record
     });
     if let Some(item) = previous {
-        let config_hash = item.generation.as_ref().map(|generation| &generation.config_hash);
-        item.rollback = blocked.is_none_or(|blocked| config_hash != Some(&blocked.config_hash));
+        let target = item.generation.as_ref().map(GenerationItem::target);
+        item.rollback = blocked.is_none_or(|blocked| target != Some(blocked.identity()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::core::state::blocked::SCHEMA;
+
+    fn deployment(serial: u32, layered_image: &str) -> DeploymentItem {
+        let generation = json!({
+            "generation": format!("{serial:032}"), "config": "b", "configHash": "sha256:b", "recordMatches": true,
+            "layeredImage": layered_image, "atFinalization": false, "applied": null, "confirmed": null,
+            "signature": null, "unsupported": [], "deferred": [],
+        });
+        let item = json!({
+            "next": serial == 0, "booted": serial == 0, "staged": false, "locked": false, "rollback": false,
+            "pinned": false, "stateroot": "os", "commit": "c", "serial": serial, "version": null, "image": null,
+            "manifestDigest": null, "kernelArguments": [], "generation": generation,
+        });
+        serde_json::from_value(item).unwrap()
+    }
+
+    #[test]
+    fn layered_image_that_is_blocked_is_no_rollback_and_another_of_its_config_is() {
+        let blocked = BlockedTarget {
+            schema: SCHEMA,
+            config: "b".into(),
+            config_hash: "sha256:b".into(),
+            layered_image: Some("os:2".into()),
+            image_digest: None,
+            generation: Some("0a".into()),
+            reason: "it was rolled back".into(),
+            failed_checks: Vec::new(),
+            attempts: 1,
+        };
+        for (previous, expected) in [("os:1", true), ("os:2", false)] {
+            let mut deployments = [deployment(0, "os:3"), deployment(1, previous)];
+            mark_rollback(&mut deployments, Some(&blocked));
+            assert_eq!(deployments.map(|item| item.rollback), [false, expected], "{previous}");
+        }
     }
 }
