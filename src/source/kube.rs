@@ -322,7 +322,7 @@ impl KubeSource {
                 self.views.pop_front();
                 if self.published.phase != DaemonPhase::Done && view.lifecycle.phase == DaemonPhase::Done {
                     initial_annotations::retire();
-                    // A Node of this name that is registered anew gets the current config, not the first one.
+                    // A Node that is created again under this name gets the current config, not the first one.
                     self.seed.clear();
                 }
                 self.published = view.lifecycle;

@@ -35,6 +35,15 @@ fn declare_mount(host: &Host) {
     symlink("../var-home.mount", requires.join("var-home.mount")).unwrap();
 }
 
+/// Host whose settings let the file below the mount change without a reboot, and the command that mounts its disk.
+fn host_with_a_disk() -> (Host, &'static str) {
+    testbed::preconditions::require_strace();
+    let host = confirmed_host("one");
+    host.write_etc("flameholder/config.d/50-rules.toml", RULE);
+    fs::create_dir_all(host.var("disk/site")).unwrap();
+    (host, "mount --bind /var/disk /var/home")
+}
+
 #[test]
 fn update_with_files_below_a_missing_mount_is_refused_before_the_disruption() {
     let host = confirmed_host("one");
@@ -83,11 +92,7 @@ fn files_in_memory_are_gone_with_the_reboot_and_hold_up_no_recovery() {
 
 #[test]
 fn change_that_a_late_mount_interrupts_is_undone_before_services_and_completely_after_the_mount() {
-    testbed::preconditions::require_strace();
-    let host = confirmed_host("one");
-    host.write_etc("flameholder/config.d/50-rules.toml", RULE);
-    fs::create_dir_all(host.var("disk/site")).unwrap();
-    let mount = "mount --bind /var/disk /var/home";
+    let (host, mount) = host_with_a_disk();
     let before = host.config(full_config("one").file_with_mode(BELOW, 0o644, "before").json());
     let applied = run_after(&host, mount, &format!("flameholder apply --desired {before}"));
     assert_eq!(applied.code, Some(0), "{applied:?}");
@@ -122,11 +127,7 @@ fn change_that_a_late_mount_interrupts_is_undone_before_services_and_completely_
 
 #[test]
 fn confirmed_generation_serves_if_the_mount_of_an_interrupted_change_is_never_made() {
-    testbed::preconditions::require_strace();
-    let host = confirmed_host("one");
-    host.write_etc("flameholder/config.d/50-rules.toml", RULE);
-    fs::create_dir_all(host.var("disk/site")).unwrap();
-    let mount = "mount --bind /var/disk /var/home";
+    let (host, mount) = host_with_a_disk();
     let after = full_config("one").file_with_mode(BELOW, 0o644, "after");
     let after = host.config(after.file_with_mode(&format!("/etc/{LIVE}"), 0o644, "live").json());
     let apply = format!("flameholder apply --desired {after}");

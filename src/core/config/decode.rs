@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::contents::ContentsDecoder;
 use super::host_config::{
     DIRECTORY_MODE, DirectorySpec, FILE_MODE, FileOwner, FileSpec, HostConfig, InheritedAttributes, LinkSpec,
-    OwnerRef, UNIT_DIRECTORY,
+    OwnerRef, PERMISSION_BITS, UNIT_DIRECTORY,
 };
 use super::ignition::ignored_sections;
 use super::ignition::newest;
@@ -29,8 +29,6 @@ pub const STAGING_NAME: &str = ".flameholder.d";
 /// An object without a spec is cut off or misspelt, not an empty config, which would remove all that is managed.
 const NO_SPEC: &str = "the object has no spec; it is cut off, or the key is misspelt";
 
-/// Bits of a mode without those of set-user-ID, set-group-ID and sticky.
-const PERMISSION_BITS: u32 = 0o777;
 const ALL_BITS: u32 = 0o7777;
 const SPECIAL_BITS_HINT: &str = ", and special bits need Ignition 3.6.0 (`fcos` 1.7.0)";
 

@@ -21,6 +21,8 @@ pub const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 pub const CORE_USER: &str = "core";
 pub const FILE_MODE: u32 = 0o644;
 pub const DIRECTORY_MODE: u32 = 0o755;
+/// Bits of a mode without those of set-user-ID, set-group-ID and sticky.
+pub const PERMISSION_BITS: u32 = 0o777;
 
 /// Everything that one config asks of a host, decoded and validated.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -4,12 +4,9 @@
 use std::collections::BTreeSet;
 
 use super::diff::ConfigDiff;
-use crate::core::config::host_config::{CORE_USER, HostConfig, UserSpec};
+use crate::core::config::host_config::{CORE_USER, HostConfig, PERMISSION_BITS, UserSpec};
 use crate::core::values::profile::Profile;
 use crate::core::values::refusal::Refusal;
-
-/// Bits of a mode without those of set-user-ID, set-group-ID and sticky.
-const PERMISSION_BITS: u32 = 0o777;
 
 /// Field of a config with FIPS mode.
 pub const FIPS_FIELD: &str = "spec.fips";

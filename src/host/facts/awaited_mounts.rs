@@ -23,8 +23,46 @@ const PACE: Duration = Duration::from_millis(200);
 /// Most links on the way to a path; more are a loop.
 const LINKS: usize = 40;
 
-/// List the awaited mount points.
-pub(crate) fn awaited_mounts(root: &Root) -> Result<BTreeSet<ManagedPath>, HostError> {
+/// Mount points of the mounts that this boot has yet to make.
+#[derive(Debug)]
+pub(crate) struct AwaitedMounts(BTreeSet<ManagedPath>);
+
+impl AwaitedMounts {
+    pub(crate) fn look(root: &Root) -> Result<Self, HostError> {
+        mount_points(root).map(Self)
+    }
+
+    /// Return the point at or above `path`, by the links of `root`.
+    pub(crate) fn above(&self, root: &Root, path: &ManagedPath) -> Option<&ManagedPath> {
+        let resolved = resolve_links_above(root, path);
+        self.0.iter().find(|point| resolved.is_within(point.as_str()))
+    }
+
+    /// Say that `path` cannot be put in place, if a mount above it is awaited.
+    pub(crate) fn obstruction(&self, root: &Root, path: &ManagedPath) -> Option<String> {
+        let point = self.above(root, path)?;
+        Some(format!("{path} lies below {point}, which is not mounted; mount it"))
+    }
+
+    /// Look again until no mount above one of `paths` is awaited, for at most `limit`. A mount with the option `nofail` is ordered
+    /// before no target, and may come after all others.
+    pub(crate) fn look_until_made(
+        root: &Root,
+        paths: &BTreeSet<ManagedPath>,
+        limit: Duration,
+    ) -> Result<Self, HostError> {
+        let end = Instant::now() + limit;
+        loop {
+            let awaited = Self::look(root)?;
+            if Instant::now() >= end || !paths.iter().any(|path| awaited.above(root, path).is_some()) {
+                return Ok(awaited);
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+}
+
+fn mount_points(root: &Root) -> Result<BTreeSet<ManagedPath>, HostError> {
     let mut points = BTreeSet::new();
     for directory in UNIT_DIRECTORIES.map(ManagedPath::constant) {
         for target in root.list(&directory)?.iter().filter(|name| is_dependencies(name)) {
@@ -39,18 +77,8 @@ pub(crate) fn awaited_mounts(root: &Root) -> Result<BTreeSet<ManagedPath>, HostE
     Ok(points)
 }
 
-/// Wait until `path` lies below none of them any more, for at most `limit`. A mount with the option `nofail` is ordered before
-/// no target, and may come after all others.
-pub(crate) fn wait_for_mount(root: &Root, path: &ManagedPath, limit: Duration) -> Result<(), HostError> {
-    let end = Instant::now() + limit;
-    while Instant::now() < end && awaited_mounts(root)?.iter().any(|point| path.is_within(point.as_str())) {
-        std::thread::sleep(PACE);
-    }
-    Ok(())
-}
-
 /// Resolve the links above `path`, as far as they can be read.
-pub(crate) fn resolve_links_above(root: &Root, path: &ManagedPath) -> ManagedPath {
+fn resolve_links_above(root: &Root, path: &ManagedPath) -> ManagedPath {
     let mut resolved = path.clone();
     for _ in 0..LINKS {
         let mut above: Vec<ManagedPath> = resolved.ancestors().collect();

@@ -45,7 +45,7 @@ impl HostDisk for Root {
     }
 
     fn is_volatile(&self, directory: &ManagedPath) -> Result<bool, HostError> {
-        self.is_in_memory(directory)
+        Self::is_volatile(self, directory)
     }
 
     fn mount_points(&self) -> Result<Vec<ManagedPath>, HostError> {

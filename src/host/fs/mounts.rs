@@ -32,7 +32,7 @@ impl Root {
     }
 
     /// Return true if `directory` is on a file system in memory, other than that of `/var`.
-    pub(crate) fn is_in_memory(&self, directory: &ManagedPath) -> Result<bool, HostError> {
+    pub(crate) fn is_volatile(&self, directory: &ManagedPath) -> Result<bool, HostError> {
         let failed = |errno| HostError::new(FileOperation::Read, directory.as_str(), errno);
         let found = self.directory(directory).map_err(failed)?;
         let kind = rustix::fs::fstatfs(&found).map_err(failed)?.f_type;

@@ -88,11 +88,18 @@ impl SystemdServices {
     /// Start a unit whose start failed with that of a unit that it requires: if it is not active, and no job of it is queued. Does
     /// not wait for it. Returns true if it is started.
     pub fn start_left_behind(&self, unit: &str) -> Result<bool, ReportedError> {
+        self.ask(async |bus| bus.start_left_behind(unit).await)
+    }
+
+    /// Connect, and ask systemd within the deadline for the bus.
+    fn ask<T>(
+        &self,
+        question: impl AsyncFnOnce(SystemBus) -> Result<T, BusError>,
+    ) -> Result<T, ReportedError> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| ReportedError(error.to_string()))?;
         let asked = runtime.block_on(async {
-            let asked =
-                async { SystemBus::connect(self.address.as_deref()).await?.start_left_behind(unit).await };
+            let asked = async { question(SystemBus::connect(self.address.as_deref()).await?).await };
             tokio::time::timeout(self.deadlines.bus, asked).await
         });
         let seconds = self.deadlines.bus.as_secs();
@@ -130,19 +137,8 @@ impl ServiceControl for SystemdServices {
     }
 
     fn stop_commands(&self, unit: &str) -> Option<Vec<Vec<String>>> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let asked = runtime.block_on(async {
-            let asked =
-                async { SystemBus::connect(self.address.as_deref()).await?.stop_commands(unit).await };
-            tokio::time::timeout(self.deadlines.bus, asked).await
-        });
-        let reason = match asked {
-            Ok(Ok(commands)) => return Some(commands),
-            Ok(Err(error)) => chain(&error),
-            Err(_) => format!("systemd did not answer within {} seconds", self.deadlines.bus.as_secs()),
-        };
-        log::warn!("cannot read ExecStop= of {unit}: {reason}");
-        None
+        let asked = self.ask(async |bus| bus.stop_commands(unit).await);
+        asked.inspect_err(|reason| log::warn!("cannot read ExecStop= of {unit}: {reason}")).ok()
     }
 }
 

@@ -15,7 +15,8 @@ use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, file_ent
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
-use crate::host::facts::{awaited_mounts, booted};
+use crate::host::facts::awaited_mounts::AwaitedMounts;
+use crate::host::facts::booted;
 use crate::host::fs::tree_observation;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedRoot, Root};
@@ -53,9 +54,9 @@ pub enum ActivationStage {
 /// Treatment of the note which deployment booted last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LastBootedNote {
-    /// It is the booted deployment from now on.
+    /// The booted deployment takes the place of the one before.
     Replaced,
-    /// It stays the deployment before, whose files are still to be carried forward.
+    /// The deployment before stays noted: its files are still to be carried forward.
     Kept,
 }
 
@@ -116,7 +117,7 @@ pub(crate) fn activate_recovered(
     if mode == ActivationMode::AllOrNothing {
         objects::set_unreadable_manifest_aside(root)?;
     }
-    let mut desired = DesiredActivation { note, ..DesiredActivation::load(root, mode)? };
+    let mut desired = DesiredActivation::load(root, mode, note)?;
     desired.leave_out_awaited(root, stage)?;
     for _ in 0..MAX_ROUNDS {
         let activated = desired.activate(root);
@@ -148,7 +149,7 @@ pub fn activate_next(os: &mut dyn Sysroot, place: &Path) -> Result<ActivationOut
 
 /// Plan the activation of `root`, in which no interrupted change is open. Writes nothing.
 pub fn plan_activation(root: &Root) -> Result<ActivationPlan, TransactionError> {
-    DesiredActivation::load(root, ActivationMode::AllOrNothing)?.plan(root)
+    DesiredActivation::load(root, ActivationMode::AllOrNothing, LastBootedNote::Replaced)?.plan(root)
 }
 
 /// Generation to activate, and the state of the host that its activation starts from.
@@ -171,7 +172,7 @@ struct DesiredActivation {
 }
 
 impl DesiredActivation {
-    fn load(root: &Root, mode: ActivationMode) -> Result<Self, TransactionError> {
+    fn load(root: &Root, mode: ActivationMode, note: LastBootedNote) -> Result<Self, TransactionError> {
         let (current, mut problems) = match mode {
             ActivationMode::AllOrNothing => (CurrentState::load(root)?, Vec::new()),
             ActivationMode::AsFarAsPossible => CurrentState::load_available(root)?,
@@ -204,7 +205,6 @@ impl DesiredActivation {
         let keeps_trust = is_older_than_last_booted(&record, &current);
         let skipped = SkippedPaths::default();
         let awaited = BTreeSet::new();
-        let note = LastBootedNote::Replaced;
         Ok(Self { mode, record, current, files, active, keeps_trust, note, skipped, awaited, problems })
     }
 
@@ -239,30 +239,23 @@ impl DesiredActivation {
         if stage == ActivationStage::Offline {
             return Ok(());
         }
-        let mut points = awaited_mounts::awaited_mounts(root)?;
         let managed: BTreeSet<ManagedPath> =
             self.active.entries.keys().chain(self.files.managed.entries.keys()).cloned().collect();
-        for path in managed {
-            let resolved = awaited_mounts::resolve_links_above(root, &path);
-            let find = |points: &BTreeSet<ManagedPath>| {
-                points.iter().find(|point| resolved.is_within(point.as_str())).cloned()
+        if (stage, self.mode) == (ActivationStage::AfterMounts, ActivationMode::AllOrNothing) {
+            let limit = boot_check_time::mount_limit(root);
+            let awaited = AwaitedMounts::look_until_made(root, &managed, limit)?;
+            return match managed.iter().find_map(|path| awaited.obstruction(root, path)) {
+                Some(reason) => Err(PlanError::Obstructed(vec![reason]).into()),
+                None => Ok(()),
             };
-            let mut awaited = find(&points);
-            if awaited.is_some()
-                && (stage, self.mode) == (ActivationStage::AfterMounts, ActivationMode::AllOrNothing)
-            {
-                awaited_mounts::wait_for_mount(root, &resolved, boot_check_time::mount_limit(root))?;
-                points = awaited_mounts::awaited_mounts(root)?;
-                awaited = find(&points);
-            }
-            let Some(point) = awaited else { continue };
-            let reason = format!("{path} waits for the mount of {point}");
-            match (stage, self.mode) {
-                (ActivationStage::AfterMounts, ActivationMode::AllOrNothing) => {
-                    let reason = format!("{path} lies below {point}, which is not mounted; mount it");
-                    return Err(PlanError::Obstructed(vec![reason]).into());
+        }
+        let awaited = AwaitedMounts::look(root)?;
+        for path in managed {
+            let Some(point) = awaited.above(root, &path) else { continue };
+            match stage {
+                ActivationStage::AfterMounts => {
+                    self.problems.push(format!("{path} waits for the mount of {point}"));
                 }
-                (ActivationStage::AfterMounts, _) => self.problems.push(reason),
                 _ => drop(self.awaited.insert(point.clone())),
             }
             self.skipped.insert_awaited(path);

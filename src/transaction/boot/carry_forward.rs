@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use rustix::io::Errno;
 
 use super::early_boot;
-use super::partial_activation::failed_path;
+use super::partial_activation::{MAX_ROUNDS, failed_path, is_concerned};
 use crate::core::config::host_config::HostConfig;
 use crate::core::plan::steps::PlanStep;
 use crate::core::state::booted_state::BootedState;
@@ -29,9 +29,6 @@ use crate::transaction::state::objects;
 
 /// Directory of the SSH host keys.
 const SSH: &str = "/etc/ssh";
-
-/// Most rounds, each of which leaves out a path that cannot be written.
-const MOST_ROUNDS: usize = 64;
 
 /// Result of carrying files forward.
 #[derive(Debug, Default)]
@@ -91,24 +88,22 @@ fn write_steps(
     mut problems: Vec<String>,
     given: &BTreeMap<ManagedPath, String>,
 ) -> Result<CarriedFiles, TransactionError> {
-    for _ in 0..MOST_ROUNDS {
+    for round in 1.. {
         let labels = labels::labels_of_steps(host.as_root(), &steps, given)?;
         let error = match early_boot::apply_steps(host, [Some(&record.generation); 2], &steps, &labels) {
-            Ok(()) => return Ok(CarriedFiles { changed: steps.len(), problems }),
+            Ok(()) => break,
             Err(error) => error,
         };
         let before = steps.len();
         if let Some(failed) = failed_path(&error).filter(|_| !is_about_all_paths(&error)) {
-            steps.retain(|step| {
-                !step.path().is_within(failed.as_str()) && !failed.is_within(step.path().as_str())
-            });
+            steps.retain(|step| !is_concerned(step.path(), &failed));
         }
-        if steps.is_empty() || steps.len() == before {
+        if steps.is_empty() || steps.len() == before || round == MAX_ROUNDS {
             return Err(error);
         }
         problems.push(error.chain());
     }
-    Ok(CarriedFiles { changed: 0, problems })
+    Ok(CarriedFiles { changed: steps.len(), problems })
 }
 
 /// Return true for an error that each path would meet, such as a full disk.

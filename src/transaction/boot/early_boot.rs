@@ -16,8 +16,9 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::names::ManagedPath;
+use crate::host::facts::awaited_mounts::AwaitedMounts;
+use crate::host::facts::booted;
 use crate::host::facts::booted::{BootedDeployment, SYSROOT};
-use crate::host::facts::{awaited_mounts, booted};
 use crate::host::mount_namespace::MountNamespace;
 use crate::host::systemd::service_port::NoServices;
 use crate::host::{LockedHost, LockedRoot, Root};
@@ -85,9 +86,9 @@ pub fn activate_at_boot(
     }
     match recover_any_deployment(host, namespace) {
         Err(TransactionError::Recovery(RecoveryError::StagingMissing(directory)))
-            if is_awaited(host, &directory)? =>
+            if AwaitedMounts::look(host)?.above(host, &directory).is_some() =>
         {
-            return await_recovery(host, directory, time);
+            return await_recovery(host, directory, mark, time);
         }
         recovered => recovered?,
     }
@@ -151,18 +152,12 @@ fn load_or_restore_pending(host: &LockedHost<'_>) -> Result<Option<PendingGenera
     Ok(pending::restore(host)?)
 }
 
-/// Return true if `directory` is on a file system that this boot has yet to mount.
-fn is_awaited(host: &LockedHost<'_>, directory: &ManagedPath) -> Result<bool, TransactionError> {
-    let points = awaited_mounts::awaited_mounts(host)?;
-    let resolved = awaited_mounts::resolve_links_above(host, directory);
-    Ok(points.iter().any(|point| resolved.is_within(point.as_str())))
-}
-
-/// Undo what can be reached of an interrupted change, before services read it, and leave the rest to the time after the mounts.
-/// After these, a confirmed generation serves without it.
+/// Undo what can be reached of an interrupted change, before services read it, and leave the rest to the time after the mounts:
+/// this boot has yet to make that of `directory`. After these, a confirmed generation serves without it.
 fn await_recovery(
     host: &LockedHost<'_>,
     directory: ManagedPath,
+    mark: MarkState,
     stage: ActivationStage,
 ) -> Result<EarlyBootOutcome, TransactionError> {
     recover::undo_reachable(host.as_root())?;
@@ -174,7 +169,7 @@ fn await_recovery(
     let booted = &host.running.booted.deployment;
     let is_pending =
         pending::load(host.as_root()).unwrap_or_default().is_some_and(|found| found.is_deployed_as(booted));
-    match activation_mode(unconfirmed_mark::mark_state(host, booted), is_pending) {
+    match activation_mode(mark, is_pending) {
         ActivationMode::AsFarAsPossible => Ok(EarlyBootOutcome::LeftAsItIs(chain(&error))),
         ActivationMode::AllOrNothing => Err(error.into()),
     }

@@ -25,13 +25,11 @@ impl SkippedPaths {
 
     /// Leave out the paths of either set at, above or below `failed`; false if there is none left.
     pub(super) fn insert(&mut self, failed: &ManagedPath, reason: &str, managed: [&ManagedFiles; 2]) -> bool {
-        let concerned =
-            |path: &&ManagedPath| path.is_within(failed.as_str()) || failed.is_within(path.as_str());
         let before = self.0.len();
         let paths: Vec<ManagedPath> = managed
             .into_iter()
             .flat_map(|managed| managed.entries.keys())
-            .filter(concerned)
+            .filter(|path| is_concerned(path, failed))
             .cloned()
             .collect();
         self.0.extend(paths.into_iter().map(|path| (path, Some(reason.to_owned()))));
@@ -89,6 +87,11 @@ impl SkippedPaths {
     fn is_above(&self, directory: &ManagedPath) -> bool {
         self.0.keys().any(|path| path.is_within(directory.as_str()))
     }
+}
+
+/// Return true if `path` is at, above or below the path that failed.
+pub(super) fn is_concerned(path: &ManagedPath, failed: &ManagedPath) -> bool {
+    path.is_within(failed.as_str()) || failed.is_within(path.as_str())
 }
 
 /// Return the path that a failed activation is about.

@@ -149,13 +149,21 @@ fn surviving(
     intent: &JournalIntent,
     boot_id: &BootId,
 ) -> Result<JournalIntent, HostError> {
+    // A soft reboot keeps `/run`.
+    let emptied = if intent.boot_id == *boot_id { &[][..] } else { &intent.volatile_staging[..] };
+    without_missing(disk, intent, emptied)
+}
+
+/// Return `intent` without those of these staging directories that are missing.
+fn without_missing(
+    disk: &dyn HostDisk,
+    intent: &JournalIntent,
+    directories: &[ManagedPath],
+) -> Result<JournalIntent, HostError> {
     let mut left = intent.clone();
-    if intent.boot_id != *boot_id {
-        for directory in &intent.volatile_staging {
-            // A soft reboot keeps `/run`.
-            if staging::inode(disk, directory)?.is_none() {
-                left.leave_out(directory);
-            }
+    for directory in directories {
+        if staging::inode(disk, directory)?.is_none() {
+            left.leave_out(directory);
         }
     }
     Ok(left)
@@ -168,13 +176,7 @@ pub(crate) fn undo_reachable(disk: &dyn HostDisk) -> Result<(), RecoveryError> {
     if open.state == TransactionState::Committed {
         return Ok(());
     }
-    let mut reachable = open.intent.clone();
-    for directory in &open.intent.staging {
-        if staging::inode(disk, directory)?.is_none() {
-            reachable.leave_out(directory);
-        }
-    }
-    undo_moves(disk, &reachable)
+    undo_moves(disk, &without_missing(disk, &open.intent, &open.intent.staging)?)
 }
 
 /// Return true if the tree was copied since the change was staged. Fails without a staging directory: its slots tell

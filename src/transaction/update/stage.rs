@@ -17,9 +17,10 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
+use crate::host::facts::awaited_mounts::AwaitedMounts;
 use crate::host::facts::booted::SYSROOT;
 use crate::host::facts::tree_facts::{LocalMerging, TreeScope};
-use crate::host::facts::{awaited_mounts, boot, interfaces};
+use crate::host::facts::{boot, interfaces};
 use crate::host::{LockedHost, LockedRoot, Root};
 use crate::os::{
     DeployRequest, Deployment, DeploymentId, DeploymentOrigin, ImportedCommit, OsError, Sysroot,
@@ -179,15 +180,10 @@ fn rehearse_activation(next: &Root, change: TreeChange<'_>) -> Result<(), Transa
 /// Fail if a path of the new generation lies below a mount that this boot has not made: the activation would wait for it in
 /// vain, after the disruption. Paths that users can change are left to the activation.
 fn ensure_mounted(running: &Root, next: &Root, desired: &HostConfig) -> Result<(), TransactionError> {
-    let points = awaited_mounts::awaited_mounts(running)?;
-    let below = |path: &ManagedPath| {
-        let resolved = awaited_mounts::resolve_links_above(next, path);
-        let point = points.iter().find(|point| resolved.is_within(point.as_str()))?;
-        Some(format!("{path} lies below {point}, which is not mounted; mount it"))
-    };
+    let awaited = AwaitedMounts::look(running)?;
     let written = managed_files::written_paths(desired);
     let outside = written.iter().filter(|path| !path.is_within("/etc") && !next.is_changed_by_users(path));
-    let obstructed: Vec<String> = outside.filter_map(below).collect();
+    let obstructed: Vec<String> = outside.filter_map(|path| awaited.obstruction(next, path)).collect();
     if obstructed.is_empty() { Ok(()) } else { Err(PlanError::Obstructed(obstructed).into()) }
 }
 

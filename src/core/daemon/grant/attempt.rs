@@ -178,7 +178,7 @@ pub fn end<P: GrantPorts>(
             ports.run_final_hooks(&grant);
         }
         // Before the slot is given back, which may fail: hooks that have run are not to run again, and a disruption that was
-        // given up has to be granted anew.
+        // given up has to be granted again.
         ports.store(&grant)?;
     }
     if let Some(held) = &grant.slot
