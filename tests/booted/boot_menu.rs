@@ -3,6 +3,8 @@
 use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::symlink;
+use std::path::Path;
 
 use osimage::Os;
 use testbed::booted::config::{assert_config, full_config};
@@ -85,24 +87,83 @@ fn name_that_no_path_can_have_does_not_keep_the_others_from_being_carried() {
     assert!(host.read_etc("shadow").unwrap().contains("rotated"));
 }
 
+/// Run a command of the activation whose disk is full when it stages the files to carry: their directory is the first that
+/// it makes.
+fn run_with_a_full_disk(host: &Host, command: &[&str]) {
+    let full = "inject=mkdirat:error=ENOSPC:when=1";
+    let trace = ["strace", "-f", "-o", "/dev/null", "-e", "trace=mkdirat", "-e", full];
+    let activated = host.run([&trace[..], command].concat());
+    assert_eq!(activated.code, Some(0), "{activated:?}");
+    assert!(activated.stderr.contains("files are not carried forward"), "{activated:?}");
+    assert!(!host.read_etc("shadow").unwrap().contains("rotated"));
+}
+
+fn assert_carried(host: &Host) {
+    assert!(host.read_etc("shadow").unwrap().contains("rotated"));
+    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
+}
+
+const ACTIVATE: [&str; 2] = ["flameholder", "activate"];
+const AFTER_MOUNTS: [&str; 3] = ["flameholder", "activate", "--after-mounts"];
+
 #[test]
-fn next_boot_carries_the_files_if_this_one_could_not() {
+fn files_are_carried_at_the_second_attempt_before_the_workload_starts() {
     testbed::preconditions::require_strace();
     let (host, _) = two_after_one();
     host.shut_down();
     host.boot_kernel(1);
-    // The first directory that the activation stages is that of the files to carry.
-    let full = "inject=mkdirat:error=ENOSPC:when=1";
-    let trace = ["strace", "-f", "-o", "/dev/null", "-e", "trace=mkdirat", "-e", full];
-    let activated = host.run([&trace[..], &["flameholder", "activate"]].concat());
-    assert_eq!(activated.code, Some(0), "{activated:?}");
-    assert!(activated.stderr.contains("files are not carried forward"), "{activated:?}");
-    assert!(!host.read_etc("shadow").unwrap().contains("rotated"));
+    run_with_a_full_disk(&host, &ACTIVATE);
+    assert!(host.path("run/flameholder/awaits-mounts").exists());
+    host.run_ok(AFTER_MOUNTS);
+    assert_carried(&host);
+}
+
+#[test]
+fn next_boot_carries_the_files_if_the_power_went_before_the_workload_started() {
+    testbed::preconditions::require_strace();
+    let (host, _) = two_after_one();
+    host.shut_down();
+    host.boot_kernel(1);
+    run_with_a_full_disk(&host, &ACTIVATE);
     host.power_cut();
     let boot = host.boot_entry(1).assert_success();
     assert!(boot.activate.stdout.contains("carried forward"), "{boot:?}");
-    assert!(host.read_etc("shadow").unwrap().contains("rotated"));
-    assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
+    assert_carried(&host);
+}
+
+#[test]
+fn files_that_the_workload_wrote_are_not_overwritten_by_those_that_could_not_be_carried() {
+    testbed::preconditions::require_strace();
+    let (host, _) = two_after_one();
+    host.shut_down();
+    host.boot_kernel(1);
+    run_with_a_full_disk(&host, &ACTIVATE);
+    run_with_a_full_disk(&host, &AFTER_MOUNTS);
+    host.write_etc(POD, "in one again");
+    host.power_cut();
+    let boot = host.boot_entry(1).assert_success();
+    assert!(!boot.activate.stdout.contains("carried forward"), "{boot:?}");
+    assert_eq!(host.read_etc(POD).as_deref(), Some("in one again"));
+    assert_eq!(host.read_etc(OTHER_POD), None);
+}
+
+#[test]
+fn links_are_carried_and_not_followed() {
+    let (host, _) = two_after_one();
+    let certs = host.etc("containers/certs.d");
+    fs::create_dir_all(host.etc("pki/site")).unwrap();
+    fs::create_dir_all(&certs).unwrap();
+    symlink("/etc/pki/site", certs.join("quay.io")).unwrap();
+    host.write_etc("pki/site/ca.crt", "in two");
+    for (link, target) in [("a", "."), ("b", ".")] {
+        symlink(target, certs.join(link)).unwrap();
+    }
+    host.shut_down();
+    let boot = host.boot_entry(1).assert_success();
+    assert!(boot.activate.stderr.is_empty(), "{boot:?}");
+    let link = fs::read_link(host.etc("containers/certs.d/quay.io")).unwrap();
+    assert_eq!(link, Path::new("/etc/pki/site"));
+    assert_eq!(host.read_etc("pki/site/ca.crt"), None, "it is no path of other programs");
 }
 
 #[test]

@@ -151,3 +151,41 @@ fn confirmed_generation_serves_if_the_mount_of_an_interrupted_change_is_never_ma
     assert_eq!(recovered.code, Some(0), "{recovered:?}");
     assert!(!journal_is_open(&host) && host.read_etc(LIVE).is_none());
 }
+
+#[test]
+fn interrupted_change_waits_for_a_mount_that_is_made_after_all_others() {
+    let (host, mount) = host_with_a_disk();
+    let after = full_config("one").file_with_mode(BELOW, 0o644, "after");
+    let apply = format!("flameholder apply --desired {}", host.config(after.json()));
+    let is_left = |number: &usize| {
+        run_after(&host, mount, &killed(*number, &apply));
+        journal_is_open(&host)
+    };
+    (1..1000).find(is_left).unwrap();
+    host.power_cut();
+    host.boot_kernel(0);
+    declare_mount(&host);
+    host.run_ok(["flameholder", "activate"]);
+    assert!(journal_is_open(&host) && host.path("run/flameholder/awaits-mounts").exists());
+    fs::write(host.path("run/flameholder/config.d/90-wait.toml"), "[boot-check]\ntimeout = 60\n").unwrap();
+    // The mount is made once the activation sleeps between two looks (clock_nanosleep(2), 230 on x86-64 and 115 on arm64).
+    let waits = "until grep -qE '^(230|115) ' /proc/$!/syscall; do :; done";
+    let late = format!("flameholder activate --after-mounts & {waits}; {mount}; wait $!");
+    let late = run_after(&host, "mount --make-rshared /", &late);
+    assert_eq!(late.code, Some(0), "{late:?}");
+    assert!(!journal_is_open(&host), "{late:?}");
+}
+
+#[test]
+fn mount_that_the_update_changes_or_masks_does_not_hold_it_up() {
+    let host = confirmed_host("one");
+    declare_mount(&host);
+    let below = || full_config("two").file_with_mode(BELOW, 0o644, "two");
+    let refused = host.apply(&host.config(below().json()), None);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    host.stage_update(&host.config(below().unit("var-home.mount").json()), None);
+    host.run_ok(["flameholder", "unstage"]);
+    fs::create_dir_all(host.path("run/systemd/system")).unwrap();
+    symlink("/dev/null", host.path("run/systemd/system/var-home.mount")).unwrap();
+    host.stage_update(&host.config(below().json()), None);
+}

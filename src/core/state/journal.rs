@@ -209,7 +209,7 @@ impl JournalIntent {
         log_line::render(self)
     }
 
-    /// Leave out a staging directory, with the moves that have their slots in it.
+    /// Leave out a staging directory, with the moves that have their slots in it. Changes of attributes have none and stay.
     pub fn leave_out(&mut self, directory: &ManagedPath) {
         let Some(index) = self.staging.iter().position(|found| found == directory) else { return };
         self.staging.remove(index);

@@ -1,7 +1,7 @@
 //! Mounts that this boot has yet to make: mount points of enabled mount and automount units that are no mount points yet.
 //! Early in a boot, what is written below such a directory would be hidden by the mount.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
 use crate::core::values::names::ManagedPath;
@@ -23,25 +23,35 @@ const PACE: Duration = Duration::from_millis(200);
 /// Most links on the way to a path; more are a loop.
 const LINKS: usize = 40;
 
-/// Mount points of the mounts that this boot has yet to make.
+/// Directories in which a link to `/dev/null` masks a unit.
+const MASK_DIRECTORIES: [&str; 2] = ["/etc/systemd/system", "/run/systemd/system"];
+
+/// Mount points of the mounts that this boot has yet to make, with the names of their units.
 #[derive(Debug)]
-pub(crate) struct AwaitedMounts(BTreeSet<ManagedPath>);
+pub(crate) struct AwaitedMounts(BTreeMap<ManagedPath, BTreeSet<String>>);
 
 impl AwaitedMounts {
     pub(crate) fn look(root: &Root) -> Result<Self, HostError> {
         mount_points(root).map(Self)
     }
 
+    /// Leave out the mounts of which a unit is one that the generation to come has otherwise.
+    #[must_use]
+    pub(crate) fn without(mut self, is_changed: impl Fn(&str) -> bool) -> Self {
+        self.0.retain(|_, units| !units.iter().any(|unit| is_changed(unit)));
+        self
+    }
+
     /// Return the point at or above `path`, by the links of `root`.
     pub(crate) fn above(&self, root: &Root, path: &ManagedPath) -> Option<&ManagedPath> {
         let resolved = resolve_links_above(root, path);
-        self.0.iter().find(|point| resolved.is_within(point.as_str()))
+        self.0.keys().find(|point| resolved.is_within(point.as_str()))
     }
 
     /// Say that `path` cannot be put in place, if a mount above it is awaited.
     pub(crate) fn obstruction(&self, root: &Root, path: &ManagedPath) -> Option<String> {
         let point = self.above(root, path)?;
-        Some(format!("{path} lies below {point}, which is not mounted; mount it"))
+        Some(format!("{path} lies below {point}, which is not mounted; mount it, or mask its unit"))
     }
 
     /// Look again until no mount above one of `paths` is awaited, for at most `limit`. A mount with the option `nofail` is ordered
@@ -62,17 +72,23 @@ impl AwaitedMounts {
     }
 }
 
-fn mount_points(root: &Root) -> Result<BTreeSet<ManagedPath>, HostError> {
-    let mut points = BTreeSet::new();
+fn mount_points(root: &Root) -> Result<BTreeMap<ManagedPath, BTreeSet<String>>, HostError> {
+    let mut points: BTreeMap<ManagedPath, BTreeSet<String>> = BTreeMap::new();
     for directory in UNIT_DIRECTORIES.map(ManagedPath::constant) {
         for target in root.list(&directory)?.iter().filter(|name| is_dependencies(name)) {
             let units = root.list(&directory.join(target))?;
-            points.extend(units.iter().filter_map(|unit| mount_point(unit)));
+            for unit in units {
+                if let Some(point) = mount_point(&unit)
+                    && !is_masked(root, &unit)
+                {
+                    points.entry(point).or_default().insert(unit);
+                }
+            }
         }
     }
     if !points.is_empty() {
         let mounted = root.mount_points()?;
-        points.retain(|point| !mounted.contains(point));
+        points.retain(|point, _| !mounted.contains(point));
     }
     Ok(points)
 }
@@ -95,6 +111,14 @@ fn resolve_links_above(root: &Root, path: &ManagedPath) -> ManagedPath {
         }
     }
     resolved
+}
+
+fn is_masked(root: &Root, unit: &str) -> bool {
+    let leads_nowhere = |directory: &str| {
+        let link = ManagedPath::constant(directory).join(unit);
+        root.link_target(&link).is_ok_and(|target| target.as_deref() == Some("/dev/null"))
+    };
+    MASK_DIRECTORIES.iter().any(|directory| leads_nowhere(directory))
 }
 
 fn is_dependencies(name: &str) -> bool {
@@ -138,6 +162,22 @@ mod tests {
         ] {
             assert_eq!(mount_point(unit).as_ref().map(ManagedPath::as_str), expected, "{unit}");
         }
+    }
+
+    #[test]
+    fn masked_and_changed_mounts_are_not_awaited() {
+        let top = tempfile::tempdir().unwrap();
+        let units = top.path().join("etc/systemd/system");
+        let wants = units.join("local-fs.target.wants");
+        std::fs::create_dir_all(&wants).unwrap();
+        for unit in ["var-a.mount", "var-b.mount", "var-c.mount"] {
+            std::os::unix::fs::symlink(format!("../{unit}"), wants.join(unit)).unwrap();
+        }
+        std::os::unix::fs::symlink("/dev/null", units.join("var-b.mount")).unwrap();
+        let root = Root::open(top.path()).unwrap();
+        let awaited = AwaitedMounts::look(&root).unwrap().without(|unit| unit == "var-c.mount");
+        let is_awaited = |path| awaited.above(&root, &ManagedPath::constant(path)).is_some();
+        assert!(is_awaited("/var/a/cfg") && !is_awaited("/var/b/cfg") && !is_awaited("/var/c/cfg"));
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::core::plan::steps;
 use crate::core::plan::steps::{LinkChange, PlanStep, PlannedSteps, StepInputs};
 use crate::core::state::carry_forward;
 use crate::core::state::journal::JournalScope;
-use crate::core::state::objects::{ActiveManifest, LastBooted, Manifest, file_entries};
+use crate::core::state::objects::{ActiveManifest, Manifest, file_entries};
 use crate::core::state::record::GenerationRecord;
 use crate::core::values::identifiers::{BootId, GenerationId};
 use crate::core::values::names::ManagedPath;
@@ -300,8 +300,11 @@ impl DesiredActivation {
             return Ok((obstructed, None));
         }
         let before = self.current.active.as_ref();
-        let mut active =
-            record::active_manifest(&self.record, &steps, last_booted(&self.record, before, self.note));
+        let last = match self.note {
+            LastBootedNote::Replaced => record::last_booted(&self.record, before),
+            LastBootedNote::Kept => before.and_then(|before| before.last_booted.clone()),
+        };
+        let mut active = record::active_manifest(&self.record, &steps, last);
         self.skipped.retain_prior(&mut active, &self.current.prior_changes().outside("/etc"));
         let remaining = self.skipped.remaining(&self.active, &self.files.managed);
         active.remaining = Manifest::of(&remaining, self.files.profile).0.entries;
@@ -368,17 +371,4 @@ impl DesiredActivation {
 fn without_trust_material(mut managed: ManagedFiles) -> ManagedFiles {
     managed.entries.retain(|path, _| !carry_forward::is_trust_material(path));
     managed
-}
-
-/// Return the identity of the deployment that `record` belongs to, for the active manifest. A plain tree
-/// has no deployment and keeps the identity from `before`.
-fn last_booted(
-    record: &GenerationRecord,
-    before: Option<&ActiveManifest>,
-    note: LastBootedNote,
-) -> Option<LastBooted> {
-    let before = before.and_then(|active| active.last_booted.clone());
-    let (Some(bound), LastBootedNote::Replaced) = (&record.deployment, note) else { return before };
-    let latest = before.map_or(0, |before| before.latest).max(record.sequence);
-    Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
 }

@@ -17,7 +17,7 @@ use crate::core::state::record::GenerationRecord;
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::core::values::tree::{FileAttributes, PathState};
+use crate::core::values::tree::{FileAttributes, FileKind, PathState};
 use crate::host::facts::booted;
 use crate::host::{HostError, LockedHost, Root};
 use crate::transaction::TransactionError;
@@ -41,7 +41,7 @@ pub(crate) struct CarriedFiles {
 
 /// Carry run-time-owned files of the last booted deployment forward into the `/etc` of the booted one, if that is older. The
 /// `/etc` of a deployment that boots for the first time was merged from the running `/etc` and needs nothing. Paths that cannot
-/// be read or written are left out; an error is one of all paths.
+/// be read or written are left out; after an error, nothing was written.
 pub(crate) fn carry_forward(
     host: &LockedHost<'_>,
     state: BootedState,
@@ -162,7 +162,8 @@ fn carry_forward_steps(
     (made, problems)
 }
 
-/// Collect what is below the directory `top`. A name that no path can have is a problem, and the others are carried forward.
+/// Collect what is below the directory `top`, without following links: what they lead to is none of these paths. A name that no
+/// path can have is a problem, and the others are carried forward.
 fn collect_below(
     root: &Root,
     top: &ManagedPath,
@@ -175,7 +176,13 @@ fn collect_below(
     };
     problems.extend(others.iter().map(|name| format!("{top}/{name}: a name that is not valid UTF-8 stays")));
     for path in names.iter().map(|name| top.join(name)) {
-        collect_below(root, &path, found, problems);
+        match root.status_of(&path) {
+            Ok(Some(status)) if status.kind == FileKind::Directory => {
+                collect_below(root, &path, found, problems);
+            }
+            Ok(_) => {}
+            Err(error) => problems.push(chain(&error)),
+        }
         found.insert(path);
     }
 }

@@ -1,6 +1,7 @@
 //! Activation service, early in boot: identify the booted deployment, recover an interrupted change, and
 //! make the generation complete before other services start. Needs no network, no D-Bus and no libostree.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use super::activate::{ActivationMode, ActivationOutcome, ActivationStage, LastBootedNote};
@@ -84,13 +85,8 @@ pub fn activate_at_boot(
     if mark == MarkState::Foreign {
         unconfirmed_mark::remove_mark(host.as_root())?;
     }
-    match recover_any_deployment(host, namespace) {
-        Err(TransactionError::Recovery(RecoveryError::StagingMissing(directory)))
-            if AwaitedMounts::look(host)?.above(host, &directory).is_some() =>
-        {
-            return await_recovery(host, directory, mark, time);
-        }
-        recovered => recovered?,
+    if let Some(directory) = recover_or_await_mount(host, namespace, time)? {
+        return await_recovery(host, directory, mark, time);
     }
     if let Err(error) = extensions::remove(host) {
         log::warn!("cannot remove the repository of the extensions: {}", chain(&error));
@@ -116,15 +112,14 @@ pub fn activate_at_boot(
             if let (PendingOutcome::Booted, Some(pending)) = (outcome, found) {
                 record_boot(host, &pending)?;
             }
-            let outcome = match record {
+            let (outcome, remains) = match record {
                 Some(record) => activate_recorded(host, state, &record, (mode, time))?,
-                None => EarlyBootOutcome::Unmanaged,
+                None => (EarlyBootOutcome::Unmanaged, false),
             };
-            match &outcome {
-                EarlyBootOutcome::Activated { activated, .. } if !activated.awaited.is_empty() => {
-                    unconfirmed_mark::await_mounts(host)?;
-                }
-                _ => unconfirmed_mark::permit_workload(host)?,
+            if remains {
+                unconfirmed_mark::await_mounts(host)?;
+            } else {
+                unconfirmed_mark::permit_workload(host)?;
             }
             Ok(outcome)
         }
@@ -152,6 +147,32 @@ fn load_or_restore_pending(host: &LockedHost<'_>) -> Result<Option<PendingGenera
     Ok(pending::restore(host)?)
 }
 
+/// Recover an interrupted change. Returns the directory with its previous files if that is below a mount which this boot has yet
+/// to make; after the mounts, one that is ordered before no target is waited for.
+fn recover_or_await_mount(
+    host: &LockedHost<'_>,
+    namespace: &MountNamespace,
+    stage: ActivationStage,
+) -> Result<Option<ManagedPath>, TransactionError> {
+    let awaited = match recover_any_deployment(host, namespace) {
+        Err(TransactionError::Recovery(RecoveryError::StagingMissing(directory)))
+            if is_below_awaited_mount(host, &directory)? =>
+        {
+            directory
+        }
+        recovered => return recovered.map(|()| None),
+    };
+    if stage == ActivationStage::Early {
+        return Ok(Some(awaited));
+    }
+    let paths = BTreeSet::from([awaited.clone()]);
+    let mounts = AwaitedMounts::look_until_made(host, &paths, boot_check_time::mount_limit(host))?;
+    if mounts.above(host, &awaited).is_some() {
+        return Ok(Some(awaited));
+    }
+    recover_any_deployment(host, namespace).map(|()| None)
+}
+
 /// Undo what can be reached of an interrupted change, before services read it, and leave the rest to the time after the mounts:
 /// this boot has yet to make that of `directory`. After these, a confirmed generation serves without it.
 fn await_recovery(
@@ -161,15 +182,18 @@ fn await_recovery(
     stage: ActivationStage,
 ) -> Result<EarlyBootOutcome, TransactionError> {
     recover::undo_reachable(host.as_root())?;
+    let booted = &host.running.booted.deployment;
+    let pending = pending::load(host.as_root()).unwrap_or_default();
+    let pending = pending.filter(|found| found.is_deployed_as(booted));
     if stage == ActivationStage::Early {
+        if let Some(pending) = &pending {
+            record_boot(host, pending)?;
+        }
         unconfirmed_mark::await_mounts(host)?;
         return Ok(EarlyBootOutcome::AwaitsMounts(directory));
     }
     let error = RecoveryError::StagingMissing(directory);
-    let booted = &host.running.booted.deployment;
-    let is_pending =
-        pending::load(host.as_root()).unwrap_or_default().is_some_and(|found| found.is_deployed_as(booted));
-    match activation_mode(mark, is_pending) {
+    match activation_mode(mark, pending.is_some()) {
         ActivationMode::AsFarAsPossible => Ok(EarlyBootOutcome::LeftAsItIs(chain(&error))),
         ActivationMode::AllOrNothing => Err(error.into()),
     }
@@ -182,30 +206,36 @@ fn activation_mode(mark: MarkState, is_pending: bool) -> ActivationMode {
     }
 }
 
-/// Activate the recorded generation, with the files that are carried forward into it. If none could be, the next boot tries
-/// again.
+/// Activate the recorded generation, with the files that are carried forward into it. Returns true if work remains for the time
+/// after the mounts. There, files that could not be carried forward are tried once more, and never after that: the workload
+/// starts, and a later boot would put old files over those that it writes.
 fn activate_recorded(
     host: &LockedHost<'_>,
     state: BootedState,
     record: &GenerationRecord,
     (mode, time): (ActivationMode, ActivationStage),
-) -> Result<EarlyBootOutcome, TransactionError> {
+) -> Result<(EarlyBootOutcome, bool), TransactionError> {
     let (carried, note) = match carry_forward::carry_forward(host, state, record) {
         Err(error) if mode == ActivationMode::AsFarAsPossible => {
             let problem = format!("files are not carried forward: {}", error.chain());
-            (CarriedFiles { changed: 0, problems: vec![problem] }, LastBootedNote::Kept)
+            let note = match time {
+                ActivationStage::Early => LastBootedNote::Kept,
+                _ => LastBootedNote::Replaced,
+            };
+            (CarriedFiles { changed: 0, problems: vec![problem] }, note)
         }
         carried => (carried?, LastBootedNote::Replaced),
     };
     let mut activated = activate::activate_recovered(host, mode, time, note)?;
     activated.problems.extend(carried.problems);
-    Ok(EarlyBootOutcome::Activated { state, activated, carried: carried.changed })
+    let remains = !activated.awaited.is_empty() || note == LastBootedNote::Kept;
+    Ok((EarlyBootOutcome::Activated { state, activated, carried: carried.changed }, remains))
 }
 
 /// Recover an interrupted change of the booted deployment, or of another one: a power cut can interrupt a
 /// change, and an administrator can then choose another deployment in the boot menu.
 fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> Result<(), TransactionError> {
-    let elsewhere = match interrupted::recover_first(host) {
+    let mut elsewhere = match interrupted::recover_first(host) {
         // A foreign deployment has a copy of this one's record, and then the staged files of the change.
         Err(TransactionError::Recovery(
             error @ (RecoveryError::OtherDeployment { .. } | RecoveryError::StagingMissing(_)),
@@ -223,6 +253,9 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
             }
         };
         match recover::recover(&other, &NoServices, found.as_ref(), host.boot_id()) {
+            Err(RecoveryError::StagingMissing(directory)) if is_below_awaited_mount(host, &directory)? => {
+                elsewhere = RecoveryError::StagingMissing(directory);
+            }
             // Only an open change can be of this deployment, and only once its journal is found.
             Ok(RecoveryOutcome::Nothing)
             | Err(RecoveryError::OtherDeployment { .. } | RecoveryError::StagingMissing(_)) => {}
@@ -234,6 +267,10 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
         }
     }
     Err(elsewhere.into())
+}
+
+fn is_below_awaited_mount(host: &LockedHost<'_>, directory: &ManagedPath) -> Result<bool, TransactionError> {
+    Ok(AwaitedMounts::look(host)?.above(host, directory).is_some())
 }
 
 /// List the other deployments of the stateroot from the directory, including deployments without a boot

@@ -107,6 +107,15 @@ pub(crate) fn active_manifest(
     }
 }
 
+/// Return the identity of the deployment that `record` belongs to, which is running, for the active manifest. A plain tree has no
+/// deployment and keeps the identity from `before`.
+pub(crate) fn last_booted(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
+    let before = before.and_then(|active| active.last_booted.clone());
+    let Some(bound) = &record.deployment else { return before };
+    let latest = before.map_or(0, |before| before.latest).max(record.sequence);
+    Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
+}
+
 /// Arrange the steps of a change of `/etc`: keep pre-images, write the record that names them, change the
 /// tree, and write the current config last, as MCD's mark of a complete update. Empty if nothing differs.
 pub(crate) fn etc_change_steps(
@@ -180,7 +189,8 @@ pub(crate) fn tree_change_steps(
 ) -> Result<Vec<PlanStep>, StoreLoadError> {
     let mut files = AgentFiles::after(root, Vec::new());
     keep_undone(&mut files, root, tree.replaced())?;
-    let ran = current.active.as_ref().and_then(|active| active.last_booted.clone());
+    // Also where the boot could not note it, on a full disk.
+    let ran = last_booted(record, current.active.as_ref());
     let mut active = active_manifest(record, &tree.steps, ran);
     active.remaining = current.active.as_ref().map(|active| active.remaining.clone()).unwrap_or_default();
     active.remaining.retain(|path, _| !tree.outside.entries.contains_key(path));

@@ -2,15 +2,15 @@
 //! that finalization needs is durable. The default boot entry is unchanged, but where rpm-ostreed changes the packages of
 //! another than the booted one.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::offline_sysroot::{deploy_request, deployment_record, ensure_agent};
 use super::rollback::BY_OPERATOR;
 use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
-use crate::core::config::host_config::HostConfig;
-use crate::core::config::managed_files;
 use crate::core::config::managed_files::unit_path;
 use crate::core::history::{HistoryEvent, HistoryNote};
+use crate::core::plan::Plan;
 use crate::core::state::objects::ActiveManifest;
 use crate::core::state::pending::{PendingGeneration, StagedGeneration, UpdateFailure, VERSION};
 use crate::core::state::record::GenerationRecord;
@@ -36,6 +36,9 @@ use crate::transaction::plan::writable_paths;
 use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::{blocked, interrupted, objects, pending, record, rpm_ostree_request};
+
+/// Table from which systemd makes mount units.
+const FSTAB: &str = "/etc/fstab";
 
 /// Stage the next generation. No deployment is staged before.
 pub(crate) fn stage_generation(
@@ -136,7 +139,7 @@ fn prepare(
     target.overrule_conflicts(&mut plan, &next);
     PlanError::ensure_paths_free(&plan)?;
     rehearse_activation(&next, change)?;
-    ensure_mounted(root, &next, desired)?;
+    ensure_mounted(root, &next, draft, &plan)?;
     plan.unsupported.clone_from(&draft.plan.unsupported);
     plan.deferred.clone_from(&draft.plan.deferred);
     let tree = plan.tree.clone().unwrap_or_default();
@@ -177,13 +180,35 @@ fn rehearse_activation(next: &Root, change: TreeChange<'_>) -> Result<(), Transa
     Ok(PlanError::ensure_paths_free(&plan)?)
 }
 
-/// Fail if a path of the new generation lies below a mount that this boot has not made: the activation would wait for it in
-/// vain, after the disruption. Paths that users can change are left to the activation.
-fn ensure_mounted(running: &Root, next: &Root, desired: &HostConfig) -> Result<(), TransactionError> {
-    let awaited = AwaitedMounts::look(running)?;
-    let written = managed_files::written_paths(desired);
-    let outside = written.iter().filter(|path| !path.is_within("/etc") && !next.is_changed_by_users(path));
-    let obstructed: Vec<String> = outside.filter_map(|path| awaited.obstruction(next, path)).collect();
+/// Fail if a path outside `/etc`, of the new generation or of the active one, lies below a mount that this boot has not made: the
+/// activation would wait for it in vain, after the disruption. A mount that the new config changes may be made then.
+fn ensure_mounted(
+    running: &Root,
+    next: &Root,
+    draft: &DeploymentPlan,
+    plan: &Plan,
+) -> Result<(), TransactionError> {
+    let diff = &draft.plan.diff;
+    let is_changed = |unit: &str| {
+        let drop_ins = unit_path(&format!("{unit}.d"));
+        let mut paths = diff.files.keys().chain(diff.links.keys());
+        diff.units.contains_key(unit)
+            || paths.any(|path| {
+                path.as_str() == FSTAB || *path == unit_path(unit) || path.is_within(drop_ins.as_str())
+            })
+    };
+    let awaited = AwaitedMounts::look(running)?.without(is_changed);
+    let active = match draft.current.active.as_ref().and_then(|active| active.manifest) {
+        // Its files stay where they are if it is lost.
+        Some(active) => {
+            objects::load_manifest(running, active).map(|found| found.entries).unwrap_or_default()
+        }
+        None => BTreeMap::new(),
+    };
+    let outside = plan.tree.iter().flat_map(|tree| tree.outside.entries.keys());
+    let paths: BTreeSet<&ManagedPath> = outside.chain(active.keys()).collect();
+    let obstructed: Vec<String> =
+        paths.into_iter().filter_map(|path| awaited.obstruction(next, path)).collect();
     if obstructed.is_empty() { Ok(()) } else { Err(PlanError::Obstructed(obstructed).into()) }
 }
 
