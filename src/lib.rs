@@ -7,8 +7,9 @@
 //!    does the observing. Nothing is written.
 //! 3. [`transaction::update`] stages a deployment through [`os`] (libostree or rpm-ostreed), or prepares a live
 //!    update; [`transaction::engine`] journals, applies and undoes files through [`host::fs`].
-//! 4. [`daemon`] waits for what the reboot policy demands ([`transaction::grant`]), has the node drained, unlocks the staged deployment and asks [`host::systemd`] for the reboot;
-//!    [`firstboot`] does the same before kubelet ever starts.
+//! 4. [`daemon`] waits for what the reboot policy demands ([`transaction::grant`]), has the node drained, unlocks the
+//!    staged deployment and asks [`host::systemd`] for the reboot; images of pinned image sets are pulled beside it
+//!    ([`cri`]). [`firstboot`] stages and unlocks before the kubelet ever starts, without grant and drain.
 //! 5. At shutdown [`transaction::update::finalize`] merges `/etc`; in the next boot [`transaction::boot`] activates
 //!    the generation, runs the boot check, and confirms it or rolls back.
 //!

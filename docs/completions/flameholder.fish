@@ -28,14 +28,14 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -l color -d 'Colou
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_needs_command" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_needs_command" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_needs_command" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_needs_command" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_needs_command" -s V -l version -d 'Print version'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "plan" -d 'Show what would change, why, and what it would disrupt; changes nothing'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "apply" -d 'Make a host, a tree or a sysroot match a configuration'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "status" -d 'Show deployments, generations and the state of the daemon'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "verify" -d 'Compare the disk with the record of the applied generation; repair drift'
-complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "unstage" -d 'Discard the staged deployment, so that a reboot starts the running one again'
+complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "unstage" -d 'Discard the staged deployment; the next reboot boots the current one again'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "rollback" -d 'Go back to the previous generation'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "retry" -d 'Release the blocked target, which `status` names, so that it may be applied again'
 complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "recover" -d 'Undo or complete an interrupted change; safe at any time'
@@ -58,7 +58,7 @@ complete -c flameholder -n "__fish_flameholder_needs_command" -f -a "help" -d 'P
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; a directory of them, which are merged as by the daemon; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l os-image -d 'Take this OS image instead of the one that the config names' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
-native\t'Accept these, and also directories, links and appended contents'"
+native\t'Accept those of `mcd`, and also directories, links and appended contents'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l server-ca -d 'Check the server of a URL with the CAs of this file (PEM), instead of those of the system' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l server-pin -d 'Also demand that the server has this public key, spelled `sha256//BASE64`; may be repeated' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l client-certificate -d 'Identify to the server with this certificate (PEM)' -r -F
@@ -86,12 +86,12 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l summary
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l diff -d 'Show also at which lines contents change; with --show-contents, the lines'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -l fetch-size -d 'Ask the registry how much of a new OS image the update fetches; needs network'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand plan" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l desired -d 'The desired config, a MachineConfig, Ignition config or Butane config in JSON or YAML; a directory of them, which are merged as by the daemon; `-` for standard input; its address on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l os-image -d 'Take this OS image instead of the one that the config names' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
-native\t'Accept these, and also directories, links and appended contents'"
+native\t'Accept those of `mcd`, and also directories, links and appended contents'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l server-ca -d 'Check the server of a URL with the CAs of this file (PEM), instead of those of the system' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l server-pin -d 'Also demand that the server has this public key, spelled `sha256//BASE64`; may be repeated' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l client-certificate -d 'Identify to the server with this certificate (PEM)' -r -F
@@ -116,7 +116,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l locked
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l override-source -d 'Go on although the daemon of this host follows a source that desires another config'
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -l override-policy -d 'Unlock the staged deployment, and reboot if --reboot says so, although a reboot policy is set: it has no grant'
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand apply" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
@@ -154,7 +154,7 @@ never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l watch -d 'Print the status again whenever the phase of the daemon or the boot check changes'
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -l exit-code -d 'Exit with 0 if the host is as desired, with 1 if it does not get there by itself, and with 75 in between'
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand status" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
@@ -170,7 +170,7 @@ never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l repair -d 'Repair drift of paths whose drift policy is `repair`, and report the rest'
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -l diff -d 'Show at which lines the contents of drifted files differ; with --show-contents, the lines'
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand verify" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
@@ -182,7 +182,7 @@ never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -l force -d 'Discard the staged deployment of another program as well'
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -l override-source -d 'Go on although the daemon of this host follows a source that desires another config than the running one'
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand unstage" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l reboot -d 'Reboot the running host into the staged deployment; without effect on a tree or on a sysroot that is not booted' -r -f -a "never\t'Never: any later reboot switches to the staged deployment'
@@ -198,7 +198,7 @@ never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l locked -d 'Keep the staged deployment locked: no reboot switches to it until the same command is called without this'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -l override-source -d 'Go on although the daemon of this host follows a source that desires another config'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand rollback" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
@@ -208,7 +208,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -l color 
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand retry" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
@@ -220,7 +220,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -l colo
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand recover" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
@@ -232,7 +232,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand history" -l colo
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand history" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -l sysroot -d 'Read an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -l to -d 'Deployment to merge with, by the first digits of its commit; default: the staged or pending one, or else the booted one, which shows local changes alone' -r
@@ -243,7 +243,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -l col
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand etc-diff" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l pool -d 'Show the nodes of this pool only' -r
@@ -256,11 +256,11 @@ always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -l watch -d 'Show the fleet again whenever it changes'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "explain" -d 'Tell what happened to a node: its conditions and events, in the order of time'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "pause" -d 'Pause a pool: its nodes keep their configs'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "resume" -d 'Let a paused pool go on'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "resume" -d 'Resume the rollout of a paused pool'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "retry" -d 'Release the blocked target of a node, so that its agent tries it again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and not __fish_seen_subcommand_from explain pause resume retry help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
@@ -268,32 +268,32 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fis
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from explain" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from pause" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from resume" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from retry" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "explain" -d 'Tell what happened to a node: its conditions and events, in the order of time'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "pause" -d 'Pause a pool: its nodes keep their configs'
-complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Let a paused pool go on'
+complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "resume" -d 'Resume the rollout of a paused pool'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "retry" -d 'Release the blocked target of a node, so that its agent tries it again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand fleet; and __fish_seen_subcommand_from help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l kubeconfig -d 'Kubeconfig of the cluster; of several, separated by colons, the first that exists; default: ~/.kube/config' -r
@@ -312,13 +312,13 @@ never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l prune -d 'In a cluster without the machine-config-operator: remove the rendered configs that no pool and no node names'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -l check -d 'Check the configs and their merge, and print a summary only'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand render" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand schema" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
 json\t'JSON'
@@ -327,7 +327,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand version" -l colo
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand version" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l source -d 'Source of the desired config: `kube`; `dir:PATH`, a file or a directory of files; a document on a server, such as `https://HOST:22623/config/worker`; or an artifact in a registry, `oci://REGISTRY/REPOSITORY:TAG`' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l pool -d 'With the source `kube`, in a cluster without the machine-config-operator: follow the config of this MachineConfigPool, or with `BY-LABELS` of the one that selects the labels of this host\'s Node' -r
@@ -337,7 +337,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l node-
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l namespace -d 'Namespace of the events about this Node; default: openshift-machine-config-operator' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l metrics -d 'Address to serve metrics at, or `off`; default: 127.0.0.1:8797 with the source `kube`, no metrics otherwise' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l profile -d 'Rules that decide which changes can be applied; default: `mcd` with the source `kube`, else `native`' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
-native\t'Accept these, and also directories, links and appended contents'"
+native\t'Accept those of `mcd`, and also directories, links and appended contents'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l server-ca -d 'Check the server of a URL with the CAs of this file (PEM), instead of those of the system' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l server-pin -d 'Also demand that the server has this public key, spelled `sha256//BASE64`; may be repeated' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l client-certificate -d 'Identify to the server with this certificate (PEM)' -r -F
@@ -351,7 +351,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -l color
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand daemon" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l config -d 'Take this config, with which Ignition installed the host, for its current one: a MachineConfig, Ignition config or Butane config; without it, the machine-config-daemon\'s is taken' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l source -d 'Start the daemon with this source of the desired config: `kube`, `dir:PATH`, a URL or `oci://…`; without it no daemon is started' -r
@@ -371,7 +371,7 @@ always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -l repair -d 'Repair drift from the node\'s current config; without this option drift makes the command fail'
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand adopt" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand release" -l wait-lock -d 'Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given' -r
 complete -c flameholder -n "__fish_flameholder_using_subcommand release" -s o -l output -d 'Form of the result; `flameholder schema` describes the documents' -r -f -a "text\t'Plain text, coloured on a terminal'
@@ -381,7 +381,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand release" -l colo
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand release" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand release" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand release" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand release" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -l root -d 'Work on a plain directory tree, which has no operating system to change, instead of the running host' -r -f -a "(__fish_complete_directories)"
 complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -l sysroot -d 'Work on an OSTree sysroot that is not booted, instead of the running host' -r -f -a "(__fish_complete_directories)"
@@ -390,22 +390,22 @@ always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -l after-mounts -d 'Complete the activation of the running host, once all file systems are mounted'
 complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand activate" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand finalize" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand finalize" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand finalize" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand finalize" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand finalize" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand confirm-boot" -l color -d 'Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too' -r -f -a "auto\t'On a terminal that shows them'
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand confirm-boot" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand confirm-boot" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand confirm-boot" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand confirm-boot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -l profile -d 'Rules that decide which changes can be applied' -r -f -a "mcd\t'Accept exactly the changes that the machine-config-daemon accepts'
-native\t'Accept these, and also directories, links and appended contents'"
+native\t'Accept those of `mcd`, and also directories, links and appended contents'"
 complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -l os-backend -d 'Program that changes OS image and packages of the running host; default: as the settings say, else `auto`' -r -f -a "auto\t'rpm-ostreed if the host has it, else libostree'
 libostree\t'libostree alone: layered packages and overrides stay as they are'
 rpm-ostree\t'rpm-ostreed for image, packages and overrides; libostree for the rest'"
@@ -413,7 +413,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -l co
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand firstboot" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand work" -l os-backend -d 'Program that changes OS image and packages of the running host; default: as the settings say, else `auto`' -r -f -a "auto\t'rpm-ostreed if the host has it, else libostree'
 libostree\t'libostree alone: layered packages and overrides stay as they are'
@@ -422,7 +422,7 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand work" -l color -
 always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand work" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand work" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand work" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand work" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -l directory -d 'Directory of the node to copy the token to' -r -F
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -l account -d 'Directory in which the cluster puts the pod\'s token' -r -F
@@ -431,13 +431,13 @@ always\t'Into files and pipes as well'
 never\t''"
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -l once -d 'Exit after copying the token once, instead of again at each renewal'
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s q -l quiet -d 'Print the result and errors only: no progress, no warnings'
-complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s v -l verbose -d 'Print also what helps to find a fault of the agent itself'
+complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s v -l verbose -d 'Also print debug messages'
 complete -c flameholder -n "__fish_flameholder_using_subcommand introduce" -s h -l help -d 'Print help (see more with \'--help\')'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "plan" -d 'Show what would change, why, and what it would disrupt; changes nothing'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "apply" -d 'Make a host, a tree or a sysroot match a configuration'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "status" -d 'Show deployments, generations and the state of the daemon'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "verify" -d 'Compare the disk with the record of the applied generation; repair drift'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "unstage" -d 'Discard the staged deployment, so that a reboot starts the running one again'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "unstage" -d 'Discard the staged deployment; the next reboot boots the current one again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "rollback" -d 'Go back to the previous generation'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "retry" -d 'Release the blocked target, which `status` names, so that it may be applied again'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "recover" -d 'Undo or complete an interrupted change; safe at any time'
@@ -459,5 +459,5 @@ complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and not __fish_seen_subcommand_from plan apply status verify unstage rollback retry recover history etc-diff fleet render schema version daemon adopt release activate finalize confirm-boot firstboot work introduce help" -f -a "help" -d 'Print this message or the help of the given subcommand(s)'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "explain" -d 'Tell what happened to a node: its conditions and events, in the order of time'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "pause" -d 'Pause a pool: its nodes keep their configs'
-complete -c flameholder -n "__fish_flameholder_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "resume" -d 'Let a paused pool go on'
+complete -c flameholder -n "__fish_flameholder_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "resume" -d 'Resume the rollout of a paused pool'
 complete -c flameholder -n "__fish_flameholder_using_subcommand help; and __fish_seen_subcommand_from fleet" -f -a "retry" -d 'Release the blocked target of a node, so that its agent tries it again'

@@ -34,7 +34,7 @@ const CONFIG: u8 = 78;
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// Arguments that contradict each other or do not fit the host.
-    #[error("{0}; see `flameholder --help`")]
+    #[error("{0}; see `flameholder COMMAND --help`")]
     Usage(String),
     /// A reboot under a reboot policy, for which a command gets no grant.
     #[error(
@@ -175,13 +175,13 @@ impl CliError {
                 | TransactionError::State(StateError::Settings(_)),
             ) => CONFIG,
             Self::FollowsSource { .. }
-            | Self::NeedsGrant
             | Self::Transaction(TransactionError::Update(UpdateError::Unconfirmed { .. })) => TRY_AGAIN,
             Self::Https(error) | Self::Contents(FetchError::Fetch { source: error, .. })
                 if error.is_transient() =>
             {
                 TRY_AGAIN
             }
+            Self::Transaction(TransactionError::Os(error)) if error.is_transient() => TRY_AGAIN,
             Self::Transaction(error) if error.is_busy() => TRY_AGAIN,
             Self::Daemon(DaemonError::Lock(error)) if error.is_busy() => TRY_AGAIN,
             _ => FAILED,

@@ -21,7 +21,8 @@ const PACE: Duration = Duration::from_millis(250);
 pub(crate) struct LockWaitArgs {
     /// Wait for the lock if another command, the daemon or another program holds it, for ten minutes or as long as given
     ///
-    /// Without this option the command fails at once, with exit code 75.
+    /// Without this option a lock of the agent itself is exit code 75 at once; `apply` waits for that of libostree nevertheless, as
+    /// long as the setting `limits.lock-timeout` says.
     #[arg(
         long,
         value_name = "DURATION",

@@ -10,7 +10,7 @@ pub(crate) struct MessageArgs {
     /// Print the result and errors only: no progress, no warnings
     #[arg(short, long, global = true, display_order = 990)]
     quiet: bool,
-    /// Print also what helps to find a fault of the agent itself
+    /// Also print debug messages
     #[arg(short, long, global = true, conflicts_with = "quiet", display_order = 990)]
     verbose: bool,
     /// Colour the text; with `auto`, the variables `NO_COLOR`, `CLICOLOR_FORCE` and `TERM` decide too

@@ -32,6 +32,7 @@ use messages::MessageArgs;
 use output::document::{OutputArgs, OutputFormat};
 use output::{journal_log, stderr_log, terminal};
 
+use crate::core::values::paths::CURRENT_CONFIG;
 use crate::core::values::profile::Profile;
 use crate::host::interrupt_signals::InterruptSignals;
 use crate::report::error::ErrorDocument;
@@ -57,7 +58,7 @@ enum Command {
     Status(inspect::status::StatusArgs),
     /// Compare the disk with the record of the applied generation; repair drift
     Verify(inspect::verify::VerifyArgs),
-    /// Discard the staged deployment, so that a reboot starts the running one again
+    /// Discard the staged deployment; the next reboot boots the current one again
     Unstage(change::unstage::UnstageArgs),
     /// Go back to the previous generation
     Rollback(change::rollback::RollbackArgs),
@@ -130,6 +131,18 @@ impl TargetArgs {
         if quoted.is_empty() { quoted } else { format!(" {quoted}") }
     }
 
+    /// Spell the file with the config that is applied to the target; a placeholder where that is within a deployment.
+    fn applied_config(&self) -> String {
+        match (&self.root, &self.sysroot) {
+            (Some(root), _) => {
+                let path = root.join(CURRENT_CONFIG.trim_start_matches('/')).display().to_string();
+                shlex::try_quote(&path).map_or_else(|_| path.clone(), std::borrow::Cow::into_owned)
+            }
+            (None, Some(_)) => "FILE".to_owned(),
+            (None, None) => CURRENT_CONFIG.to_owned(),
+        }
+    }
+
     /// Return the option that names the target to another command; none for the running host.
     fn as_options(&self) -> Vec<String> {
         let named = [("--root", &self.root), ("--sysroot", &self.sysroot)];
@@ -153,7 +166,7 @@ impl std::fmt::Display for TargetArgs {
 pub(crate) enum ProfileName {
     /// Accept exactly the changes that the machine-config-daemon accepts
     Mcd,
-    /// Accept these, and also directories, links and appended contents
+    /// Accept those of `mcd`, and also directories, links and appended contents
     #[default]
     Native,
 }

@@ -240,8 +240,13 @@ impl KubeSource {
     fn keep_node(&mut self, node: ObservedNode) {
         let last_answer = |node: &ObservedNode| node.annotations.get(LAST_APPLIED_DRAIN).cloned();
         let is_answered = self.node.as_ref().is_some_and(|seen| last_answer(seen) != last_answer(&node));
-        self.was_answered = (self.was_answered || is_answered) && self.published.phase == DaemonPhase::Done;
+        self.was_answered = (self.was_answered || is_answered) && self.is_followed_by_the_drain_controller();
         self.node = Some(node);
+    }
+
+    /// Return true in a phase whose conditions the drain controller's answer to an uncordon replaces with its own.
+    fn is_followed_by_the_drain_controller(&self) -> bool {
+        matches!(self.published.phase, DaemonPhase::Done | DaemonPhase::AwaitingGrant { .. })
     }
 
     /// Publish the last view once more if its conditions are not written or not those of the drain controller's last answer, or if
@@ -252,7 +257,7 @@ impl KubeSource {
         let is_changed =
             || !annotations::annotation_changes(&self.published, &node.annotations, &self.seed).is_empty();
         let is_due = match at.elapsed() {
-            _ if self.was_answered && self.published.phase == DaemonPhase::Done => true,
+            _ if self.was_answered && self.is_followed_by_the_drain_controller() => true,
             elapsed if elapsed >= LOOK_AGAIN => self.publisher.is_behind() || is_changed(),
             // Before that, the watch may not have seen the own write.
             elapsed => elapsed >= CATCHING_UP && is_changed(),

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::cluster::{ClusterError, DrainClient, EvictionAnswer};
 use crate::core::config::settings::drain::DrainSettings;
 use crate::core::daemon::drain::{NodeDemand, NodePod, PodTreatment};
-use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
+use crate::core::daemon::lifecycle::{ConfigRef, Lifecycle};
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;
 use crate::source::kube::retry_timer::RetryTimer;
@@ -20,6 +20,8 @@ use crate::source::{SourceCommand, SourceEvent, acknowledge};
 
 /// Time between two looks at the pods, and between two evictions of a pod that its budget protects (kubectl's value).
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// Attempts to uncordon a Node that may be none.
+const ATTEMPTS: u32 = 10;
 /// Pods that a wait names.
 const NAMED: usize = 3;
 
@@ -65,10 +67,10 @@ impl OwnDrain {
                     Some(SourceCommand::Publish(view)) => {
                         drop(self.events.send(SourceEvent::Published(view.number)));
                         if let Some(rules) = &self.rules {
-                            self.follow(rules, &view.lifecycle.phase, &mut work, &mut may_be_cordoned);
+                            self.follow(rules, &view.lifecycle, &mut work, &mut may_be_cordoned);
                         } else {
                             acknowledge(&view, |event| drop(self.events.send(event)));
-                            self.release(&view.lifecycle.phase, &mut work, may_be_cordoned);
+                            self.release(&view.lifecycle, &mut work, may_be_cordoned);
                         }
                         // A host that is no node has none.
                         drop(self.reporter.send(view.lifecycle.clone()));
@@ -91,15 +93,15 @@ impl OwnDrain {
         }
     }
 
-    /// Begin, continue or end the work for a phase.
+    /// Begin, continue or end the work for a state of the daemon.
     fn follow(
         &self,
         rules: &DrainSettings,
-        phase: &DaemonPhase,
+        lifecycle: &Lifecycle,
         work: &mut NodeWork,
         may_be_cordoned: &mut bool,
     ) {
-        let demand = NodeDemand::of(phase);
+        let demand = NodeDemand::of(lifecycle);
         let reported = (demand == NodeDemand::Uncordoned).then_some(SourceEvent::Uncordoned);
         match (demand, &mut *work) {
             (NodeDemand::Drained(target), NodeWork::Draining(running, _)) if running == target => {}
@@ -129,9 +131,10 @@ impl OwnDrain {
     }
 
     /// Uncordon the Node where the settings do not let the daemon drain it any more.
-    fn release(&self, phase: &DaemonPhase, work: &mut NodeWork, may_be_cordoned: bool) {
+    fn release(&self, lifecycle: &Lifecycle, work: &mut NodeWork, may_be_cordoned: bool) {
         let is_idle = matches!(work, NodeWork::Idle);
-        let is_released = !matches!(NodeDemand::of(phase), NodeDemand::Drained(_) | NodeDemand::Unchanged);
+        let is_released =
+            !matches!(NodeDemand::of(lifecycle), NodeDemand::Drained(_) | NodeDemand::Unchanged);
         if may_be_cordoned && is_idle && is_released {
             *work = self.uncordon(None, None);
         }
@@ -166,22 +169,26 @@ struct NodeUncordon {
     client: DrainClient,
     /// Config of the update for which the Node may stay cordoned.
     kept: Option<ConfigName>,
-    /// False for a host that may be none.
+    /// True if the host is surely a Node.
     is_node: bool,
     events: UnboundedSender<SourceEvent>,
 }
 
 impl NodeUncordon {
-    /// Uncordon the Node, however long the API server cannot be reached.
+    /// Uncordon the Node, however long the API server cannot be reached. A host that may have left its cluster gives up after
+    /// some attempts.
     async fn run(self) {
         let (mut said, mut retry) = (String::new(), RetryTimer::default());
+        let mut attempts = 0;
         while let Err(error) = self.client.uncordon(self.kept.as_ref()).await {
             let reason = chain(&error);
-            // A Node that was deleted is cordoned no more. A host that is none may ask for none either.
+            attempts += 1;
             let is_over = match &error {
+                // A Node that was deleted is cordoned no more.
                 ClusterError::NotFound(_) => true,
+                // A host that is no Node may not ask for one either.
                 ClusterError::Denied(_) => !self.is_node,
-                _ => false,
+                _ => !self.is_node && attempts == ATTEMPTS,
             };
             if is_over {
                 log::debug!("no node {} to uncordon: {reason}", self.client.node);

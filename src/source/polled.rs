@@ -70,7 +70,7 @@ type PollResult = Result<Option<PolledConfig>, PollError>;
 
 /// Answer of a place.
 pub(super) enum PlaceAnswer<D> {
-    /// What it answered before is what it has.
+    /// The documents have not changed since the last answer.
     Unchanged,
     Documents(D),
     /// What it has is refused unread, for this reason, whenever it is asked for.
@@ -163,7 +163,7 @@ impl<P: PolledPlace> PlacePoller<P> {
                 results.closed().await;
                 return;
             }
-            // What was asked before this answer came, it answers.
+            // This answer also serves requests that came while it was fetched.
             asked.notified().now_or_never().unwrap_or_default();
             tokio::select! {
                 () = sleep_until(began + delay) => {}

@@ -11,6 +11,7 @@ use crate::cli::input::open_to_change;
 use crate::cli::lock_wait::LockWaitArgs;
 use crate::cli::os_backend::OsBackendArgs;
 use crate::cli::output::progress::ProgressDisplay;
+use crate::cli::output::words::counted;
 use crate::cli::{CliError, CommandOutcome, TargetArgs};
 use crate::core::plan::drift::Drift;
 use crate::core::plan::{Plan, TreePlan};
@@ -140,7 +141,7 @@ fn apply_to_tree(
     } else {
         nothing_to_do(desired, &applied.generation)
     };
-    report.end(&(text + &unapplied(plan)))
+    report.end(&(text + &unapplied(plan, &args.place.as_option())))
 }
 
 fn apply_to_sysroot(
@@ -178,7 +179,7 @@ fn apply_to_sysroot(
         }
         None => nothing_to_do(desired, generation),
     };
-    report.end(&(text + &unapplied(plan)))
+    report.end(&(text + &unapplied(plan, &args.place.as_option())))
 }
 
 fn nothing_to_do(desired: &DecodedConfig, generation: &GenerationId) -> String {
@@ -215,16 +216,18 @@ fn undone(tree: &TreePlan, keeps: bool) -> String {
         format!("  {}  {}{kept}\n", drift.path, drift.description())
     };
     let lines: String = restored.iter().map(line).collect();
-    let place = if keeps { "undone" } else { "that the new deployment does not have" };
-    format!("local changes of managed paths {place}, {}:\n{lines}", restored.len())
+    let paths = counted(restored.len(), "managed path");
+    let place = if keeps { "are undone" } else { "are not in the new deployment" };
+    format!("local changes of {paths} {place}:\n{lines}")
 }
 
 /// List the parts of a config that were not applied, those that activation applies, and warnings.
-pub(crate) fn unapplied(plan: &Plan) -> String {
-    const STATUS: &str = "flameholder status -o json";
-    listed("not supported here, and left out", &plan.unsupported, STATUS)
-        + &listed("put in place when the generation is activated", &plan.deferred, STATUS)
-        + &listed("warnings", &plan.warnings, "flameholder plan")
+/// `option` names the target to another command.
+pub(crate) fn unapplied(plan: &Plan, option: &str) -> String {
+    let status = format!("flameholder status{option} -o json");
+    listed("not supported here, and left out", &plan.unsupported, &status)
+        + &listed("put in place when the generation is activated", &plan.deferred, &status)
+        + &listed("warnings", &plan.warnings, &format!("flameholder plan{option} --desired FILE"))
 }
 
 /// List at most [`LISTED`] items below a heading. `command` lists the others.

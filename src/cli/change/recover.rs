@@ -70,10 +70,10 @@ fn on_running(
         | PendingRecovery::AwaitsFullReboot(_)
         | PendingRecovery::RollingBack(..) => (ChangeResult::Unchanged, RebootOutlook::Outstanding),
         PendingRecovery::Restaged(..) => (ChangeResult::Recovered, RebootOutlook::Locked),
-        PendingRecovery::Superseded(_) | PendingRecovery::Discarded(_) => {
+        PendingRecovery::Superseded(_) | PendingRecovery::Discarded(_) | PendingRecovery::RolledBack(..) => {
             (ChangeResult::Recovered, RebootOutlook::None)
         }
-        PendingRecovery::Nothing | PendingRecovery::Unconfirmed(_) | PendingRecovery::RolledBack(..) => {
+        PendingRecovery::Nothing | PendingRecovery::Unconfirmed(_) => {
             (ChangeResult::Unchanged, RebootOutlook::None)
         }
     };
@@ -88,7 +88,9 @@ fn pending_text(found: &PendingRecovery) -> String {
     let id = found.generation().map(|pending| pending.generation().shown().to_string()).unwrap_or_default();
     match found {
         PendingRecovery::Nothing => "nothing is pending\n".to_owned(),
-        PendingRecovery::AwaitsReboot(_) => format!("generation {id} is staged\n"),
+        PendingRecovery::AwaitsReboot(_) => {
+            format!("generation {id} is staged; once it is unlocked, the next reboot activates it\n")
+        }
         PendingRecovery::AwaitsFullReboot(_) => {
             format!("generation {id} is finalized and boots with the next full reboot: systemctl reboot\n")
         }
@@ -102,7 +104,7 @@ fn pending_text(found: &PendingRecovery) -> String {
             format!("generation {id} is blocked: {reason}; `flameholder retry` releases it\n")
         }
         PendingRecovery::Restaged(_, failure) => format!(
-            "generation {id} did not boot: {}\nit is staged again; apply the same config to boot it\n",
+            "generation {id} did not boot: {}\nit is staged again, and locked: the daemon unlocks it, or `flameholder apply` with the same config\n",
             failure.reason
         ),
         PendingRecovery::Superseded(_) => format!(

@@ -16,7 +16,10 @@ pub(crate) fn run(args: &ChangeArgs) -> Result<CommandOutcome, CliError> {
         Some(held) => {
             report.document.result = ChangeResult::Unblocked;
             report.document.generation = held.generation;
-            let text = format!("{} is no longer blocked; apply it again\n", held.config);
+            let text = format!(
+                "{} is no longer blocked: the daemon tries it again, or `flameholder apply`\n",
+                held.config
+            );
             report.document.config = Some(held.config);
             text
         }

@@ -83,7 +83,7 @@ pub(crate) fn apply(
             let AppliedUpdate { plan, generation } = applied?;
             report.resulted(ChangeResult::Applied, name, &generation);
             let text = format!("applied {}; no reboot is needed\n", report.changed(&plan));
-            report.end(&(text + &restored(&plan, true) + &unapplied(&plan)))
+            report.end(&(text + &restored(&plan, true) + &unapplied(&plan, "")))
         }
         RemainingWork::Reboot(staged) => {
             report.document.config = Some(name.clone());
@@ -180,7 +180,7 @@ fn switch_to(
         Some(plan) => report.changed(plan),
         None => report.subject(),
     };
-    let left = plan.as_ref().map(|plan| restored(plan, false) + &unapplied(plan)).unwrap_or_default();
+    let left = plan.as_ref().map(|plan| restored(plan, false) + &unapplied(plan, "")).unwrap_or_default();
     report.tell(&format!("staged {staged}\ndeployment {id}\n{left}"))?;
     if switch.locked {
         let is_unlocked = pending.unlocked_in.as_ref() == Some(host.boot_id());

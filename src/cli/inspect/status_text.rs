@@ -159,6 +159,10 @@ impl StatusPage {
             )
         };
         self.row("daemon:", &state);
+        if let Some(class) = &report.class {
+            let attempts = counted(usize::try_from(report.failures).unwrap_or(usize::MAX), "attempt");
+            self.row("failed:", &format!("{attempts} in a row, for a reason of the class `{class}`"));
+        }
         let source = report.source.as_deref().unwrap_or("unknown");
         let error = report.source_error.as_ref().map(|error| format!(": {error}")).unwrap_or_default();
         let digest = report.source_digest.as_ref().map(|digest| format!(" ({digest})")).unwrap_or_default();

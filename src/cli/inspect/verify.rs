@@ -67,7 +67,7 @@ pub(crate) fn run(args: &VerifyArgs) -> Result<CommandOutcome, CliError> {
             notation.print(&VerifyDocument::of(record, findings, repaired, skew))?;
         }
         OutputFormat::Text => {
-            let mut page = verify_text::render(&verified, &args.place.as_option());
+            let mut page = verify_text::render(&verified, &args.place);
             if args.diff || show_contents {
                 differences(&root, &verified, show_contents, &mut page)?;
             }

@@ -1,5 +1,6 @@
 //! Text form of a comparison with the record: the verdict, then a table of what differs.
 
+use crate::cli::TargetArgs;
 use crate::cli::output::styled_text::{StyledText, TextRole};
 use crate::cli::output::words::counted;
 use crate::core::config::settings::DriftPolicy;
@@ -14,8 +15,8 @@ const DRIFTED: &str = "drifted path";
 /// Longest value that others are aligned with.
 const LONGEST_ALIGNED: usize = 60;
 
-/// Render the result. `option` names the target to another command.
-pub(crate) fn render(verified: &DriftReport, option: &str) -> StyledText {
+/// Render the comparison of the target `place`.
+pub(crate) fn render(verified: &DriftReport, place: &TargetArgs) -> StyledText {
     let mut page = StyledText::default();
     if !verified.repaired.is_empty() {
         page.push(format!("repaired: {}\n", counted(verified.repaired.len(), DRIFTED)));
@@ -44,7 +45,7 @@ pub(crate) fn render(verified: &DriftReport, option: &str) -> StyledText {
     }
     page.push(skew_line(&verified.skew));
     if !counting.is_empty() {
-        page.push(ways_out(&counting, option));
+        page.push(ways_out(&counting, place));
     }
     page
 }
@@ -61,7 +62,8 @@ fn verdict(verified: &DriftReport, counting: usize, accepted: usize, page: &mut 
 }
 
 /// Say how the drift is shown in detail, and how it is undone.
-fn ways_out(counting: &[&DriftFinding], option: &str) -> String {
+fn ways_out(counting: &[&DriftFinding], place: &TargetArgs) -> String {
+    let (option, config) = (place.as_option(), place.applied_config());
     let is_repairable =
         counting.iter().any(|found| found.policy == DriftPolicy::Repair && found.obstacle.is_none());
     let repair = if is_repairable {
@@ -70,7 +72,7 @@ fn ways_out(counting: &[&DriftFinding], option: &str) -> String {
         String::new()
     };
     format!(
-        "details: `flameholder verify --diff{option}`\n{repair}undo: `flameholder apply{option}` with the same config \
+        "details: `flameholder verify --diff{option}`\n{repair}undo: `flameholder apply{option} --desired {config}` \
         undoes all but modes, owners and labels of directories\n"
     )
 }

@@ -71,7 +71,7 @@ const CHANGE: [CommandPage; 5] = [
         &[
             (
                 "flameholder apply --desired worker.json",
-                "update this host; where that needs a reboot, the next one switches",
+                "update this host; a change that needs a reboot takes effect with the next one",
             ),
             (
                 "flameholder apply --desired worker.json --reboot auto",
@@ -100,7 +100,7 @@ const CHANGE: [CommandPage; 5] = [
     ),
     page(
         "retry",
-        &[("flameholder retry", "try a config again whose boot check failed, after its cause was mended")],
+        &[("flameholder retry", "try a config again whose boot check failed, after the cause was fixed")],
     ),
     page(
         "recover",

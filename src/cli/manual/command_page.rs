@@ -24,7 +24,10 @@ const EXIT_STATUS: [(u8, &str); 5] = [
     (0, "done"),
     (1, "failed or refused; the error says why, and what to do"),
     (64, "the command line is wrong"),
-    (75, "another program is at work, or the answer is not there yet: try again"),
+    (
+        75,
+        "try again: a lock is held, a boot check runs, the network failed, or the daemon follows another config",
+    ),
     (78, "the config or a settings fragment is malformed; each problem has its field"),
 ];
 

@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::accounts::AccountTable;
 use super::host_config::{
-    CORE_USER, FileOwner, FileSpec, HostConfig, InheritedAttributes, OwnerRef, UNIT_DIRECTORY,
+    CORE_USER, FileOwner, FileSpec, HostConfig, InheritedAttributes, OwnerRef, PERMISSION_BITS,
+    UNIT_DIRECTORY,
 };
 use crate::core::values::names::{ManagedPath, below};
 use crate::core::values::profile::Profile;
@@ -273,8 +274,11 @@ pub fn written_paths(host: &HostConfig) -> BTreeSet<ManagedPath> {
 }
 
 fn inherit(given: FileAttributes, inherited: InheritedAttributes, base: FileAttributes) -> FileAttributes {
+    // A change of the owner clears special bits, as chown(2) does: they were given for the owner before.
+    let keeps_owner = inherited.user && inherited.group;
+    let inherited_mode = if keeps_owner { base.mode } else { base.mode & PERMISSION_BITS };
     FileAttributes {
-        mode: if inherited.mode { base.mode } else { given.mode },
+        mode: if inherited.mode { inherited_mode } else { given.mode },
         uid: if inherited.user { base.uid } else { given.uid },
         gid: if inherited.group { base.gid } else { given.gid },
     }

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::lifecycle::{ConfigRef, DaemonPhase};
+use super::lifecycle::{ConfigRef, DaemonPhase, Lifecycle};
 use crate::core::config::settings::drain::{DrainSettings, EvictionChoice};
 use crate::core::values::foreign_text::harmless_line;
 
@@ -87,17 +87,21 @@ pub enum NodeDemand<'a> {
 }
 
 impl<'a> NodeDemand<'a> {
-    /// Return the demand of a phase.
+    /// Return the demand of the daemon's state.
     #[must_use]
-    pub fn of(phase: &'a DaemonPhase) -> Self {
-        match phase {
+    pub fn of(lifecycle: &'a Lifecycle) -> Self {
+        match &lifecycle.phase {
+            // The next attempt may be long in coming, and the host serves meanwhile.
+            DaemonPhase::BackingOff { problem } if problem.class.is_reported_after(lifecycle.failures) => {
+                Self::Schedulable
+            }
             DaemonPhase::Draining { target, .. } => Self::Drained(target),
             DaemonPhase::Uncordoning { .. } => Self::Uncordoned,
             DaemonPhase::Idle
             | DaemonPhase::AwaitingGrant { wait: Some(_), is_requested: false, .. }
             | DaemonPhase::Done
             | DaemonPhase::Blocked { .. } => Self::Schedulable,
-            // A wait for the grant comes to an end with the answer to the request.
+            // Without a wait yet, the grant is requested: the answer decides if the drain goes on.
             DaemonPhase::Fetching { target }
             | DaemonPhase::Preparing { target }
             | DaemonPhase::AwaitingGrant { target, .. } => Self::SchedulableUnlessFor(target),
@@ -123,7 +127,7 @@ mod tests {
     use super::*;
     use crate::core::config::settings::{FragmentFile, Settings};
     use crate::core::daemon::grant::{GrantDelay, GrantWait};
-    use crate::core::daemon::lifecycle::AfterDrain;
+    use crate::core::daemon::lifecycle::{AfterDrain, DaemonProblem, ProblemClass};
     use crate::core::values::names::ManagedPath;
 
     fn pod(owner: PodOwner) -> NodePod {
@@ -150,16 +154,21 @@ mod tests {
             is_requested,
         };
         let keeps = NodeDemand::SchedulableUnlessFor(&target);
-        for (phase, expected) in [
-            (DaemonPhase::Fetching { target: target.clone() }, keeps),
-            (DaemonPhase::Preparing { target: target.clone() }, keeps),
-            (awaiting(None, true), keeps),
-            (awaiting(Some(&delay), true), keeps),
-            (awaiting(Some(&delay), false), NodeDemand::Schedulable),
-            (DaemonPhase::Unlocking { target: target.clone() }, NodeDemand::Unchanged),
-            (DaemonPhase::Idle, NodeDemand::Schedulable),
+        let failed = |class| DaemonPhase::BackingOff { problem: DaemonProblem { class, reason: "x".into() } };
+        for (phase, failures, expected) in [
+            (DaemonPhase::Fetching { target: target.clone() }, 9, keeps),
+            (DaemonPhase::Preparing { target: target.clone() }, 9, keeps),
+            (awaiting(None, true), 0, keeps),
+            (awaiting(Some(&delay), true), 0, keeps),
+            (awaiting(Some(&delay), false), 0, NodeDemand::Schedulable),
+            (DaemonPhase::Unlocking { target: target.clone() }, 0, NodeDemand::Unchanged),
+            (DaemonPhase::Idle, 0, NodeDemand::Schedulable),
+            (failed(ProblemClass::Transient), 1, NodeDemand::Unchanged),
+            (failed(ProblemClass::Transient), 9, NodeDemand::Schedulable),
+            (failed(ProblemClass::Host), 1, NodeDemand::Schedulable),
         ] {
-            assert_eq!(NodeDemand::of(&phase), expected, "{phase:?}");
+            let lifecycle = Lifecycle { phase, failures, ..Lifecycle::default() };
+            assert_eq!(NodeDemand::of(&lifecycle), expected, "{lifecycle:?}");
         }
     }
 

@@ -27,7 +27,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "source error",
         "The desired config cannot be read from its source",
-        "The host stays as it is, and the source is asked again. Check that the source (cluster, directory or server) can be\nreached from this host and that what it offers is well formed; `flameholder status` names the source and its error.",
+        "The host stays as it is, and the source is asked again. Check that the source (cluster, directory, server or registry) can be\nreached from this host and that what it offers is well formed; `flameholder status` names the source and its error.",
     ),
     explain(
         "Observing",
@@ -57,7 +57,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "Draining",
         "The node is to be drained before the update",
-        "The cluster cordons and drains the node. If this lasts, a PodDisruptionBudget is the usual cause:\n`kubectl get poddisruptionbudgets --all-namespaces`.",
+        "The cluster's drain controller, or with [drain] the daemon itself, cordons and drains the node. If this lasts, a PodDisruptionBudget is the usual cause:\n`kubectl get poddisruptionbudgets --all-namespaces`.",
     ),
     explain(
         "Applying",
@@ -82,7 +82,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "CheckingBoot",
         "The boot check of a new generation runs",
-        "`flameholder status` shows the checks and the time that is left. A generation that fails is rolled back.",
+        "`flameholder status` shows the checks and the time that is left. A generation that fails is rolled back,\nunless `boot-check.rollback` forbids it, as it does by default on control planes.",
     ),
     explain(
         "RollingBack",
@@ -97,7 +97,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "Uncordoning",
         "The update is complete, and the node is given back to the cluster",
-        "The cluster uncordons the node. Nothing has to be done.",
+        "The cluster's drain controller, or with [drain] the daemon itself, uncordons the node. Nothing has to be done.",
     ),
     explain("Done", "The host is as desired", "Config: @FLAMEHOLDER_CURRENT@."),
     explain(
@@ -113,7 +113,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "BackingOff",
         "An attempt failed and is repeated later",
-        "Reason (@FLAMEHOLDER_CLASS@, attempt @FLAMEHOLDER_FAILURES@): @FLAMEHOLDER_REASON@\nA problem of the class `configuration` ends with another config, one of the class `host` when this host is mended, and a\n`transient` one by itself.",
+        "Reason (@FLAMEHOLDER_CLASS@, attempt @FLAMEHOLDER_FAILURES@): @FLAMEHOLDER_REASON@\nA problem of the class `configuration` ends with another config, one of the class `host` or `drift` when this host is\nrepaired, and a `transient` or `interrupted` one by itself. One of the class `bug` is to be reported.",
     ),
     explain("Stopping", "The daemon stops", "The host stays as it is; the next start continues."),
 ];
@@ -134,7 +134,7 @@ const EVENTS: [MessageExplanation; 19] = [
     explain(
         "granted",
         "The reboot policy granted the disruption of an update",
-        "Config: @FLAMEHOLDER_CONFIG@. The host is drained and rebooted next.",
+        "Config: @FLAMEHOLDER_CONFIG@. The node is drained, if the host is one; then the host is rebooted, or updated in place.",
     ),
     explain(
         "unlocked",

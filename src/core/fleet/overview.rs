@@ -13,6 +13,8 @@ use crate::core::values::foreign_text::harmless_line;
 const MCD: &str = "machine-config-daemon";
 /// Seconds over which the rate of a rollout is measured.
 const HOUR: i64 = 3600;
+/// Seconds after which a host that reboots is missed: longer than the boot of a large server.
+const LONGEST_REBOOT: i64 = 1800;
 
 /// The fleet at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -196,15 +198,16 @@ impl NodeRow {
         }
     }
 
-    /// Return true if a person has to look at the node.
+    /// Return true if a person has to look at the node at `now`.
     #[must_use]
-    pub fn needs_help(&self) -> bool {
+    pub fn needs_help(&self, now: Timestamp) -> bool {
         const PHASES: [&str; 6] =
             ["BackingOff", "Blocked", "Degraded", "Drifted", "RollingBack", "Unreconcilable"];
         // A host that reboots is not Ready for a while.
         const REBOOTS: [&str; 3] = ["Rebooting", "ShuttingDown", "CheckingBoot"];
         let is_stuck = self.phase.as_deref().is_some_and(|phase| PHASES.contains(&phase));
-        let reboots = self.phase.as_deref().is_some_and(|phase| REBOOTS.contains(&phase));
+        let is_recent = self.since.is_some_and(|since| now.as_second() - since.as_second() < LONGEST_REBOOT);
+        let reboots = is_recent && self.phase.as_deref().is_some_and(|phase| REBOOTS.contains(&phase));
         is_stuck || (self.is_ready == Some(false) && !reboots)
     }
 }
@@ -225,7 +228,7 @@ impl PoolRow {
             row.nodes += 1;
             row.updated += usize::from(node.is_updated);
             row.waiting += usize::from(node.phase.as_deref() == Some("AwaitingGrant"));
-            row.need_help += usize::from(node.needs_help());
+            row.need_help += usize::from(node.needs_help(now));
             let is_recent = node.since.is_some_and(|since| now.as_second() - since.as_second() < HOUR);
             row.updated_last_hour += usize::from(node.is_updated && is_recent);
         }
@@ -300,19 +303,21 @@ mod tests {
     }
 
     #[test]
-    fn host_that_reboots_is_not_ready_and_needs_no_help() {
+    fn host_that_reboots_needs_help_only_if_it_does_not_come_back() {
         let needs_help = |phase| {
             let node = FleetNode { is_ready: Some(false), ..node("a", phase, "rendered-a", 10) };
-            NodeRow::of(&node, &[]).needs_help()
+            let row = NodeRow::of(&node, &[]);
+            let since = row.since.unwrap().as_second();
+            [60, LONGEST_REBOOT].map(|later| row.needs_help(Timestamp::from_second(since + later).unwrap()))
         };
-        for (phase, expected) in [
+        for (phase, soon) in [
             ("Rebooting", false),
             ("ShuttingDown", false),
             ("CheckingBoot", false),
             ("Draining", true),
             ("Done", true),
         ] {
-            assert_eq!(needs_help(phase), expected, "{phase}");
+            assert_eq!(needs_help(phase), [soon, true], "{phase}");
         }
     }
 
@@ -348,8 +353,10 @@ mod tests {
         };
         let row = NodeRow::of(&FleetNode { name: "n".into(), mco, ..FleetNode::default() }, &[]);
         assert_eq!((row.phase.as_deref(), row.reason.as_deref()), (Some("Degraded"), Some("disk full")));
-        assert!(row.needs_help() && !row.is_updated && row.agent.as_deref() == Some(MCD));
+        assert!(
+            row.needs_help(Timestamp::UNIX_EPOCH) && !row.is_updated && row.agent.as_deref() == Some(MCD)
+        );
         let nothing = NodeRow::of(&FleetNode::default(), &[]);
-        assert!(!nothing.needs_help() && nothing.agent.is_none());
+        assert!(!nothing.needs_help(Timestamp::UNIX_EPOCH) && nothing.agent.is_none());
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{JournalState, PendingState, StatusDocument};
 use crate::core::daemon::daemon_report::DaemonReport;
+use crate::core::daemon::lifecycle::ProblemClass;
 use crate::core::daemon::message_ids;
 use crate::core::history::HistoryEvent;
 use crate::core::history::history_log::HistoryLog;
@@ -95,21 +96,21 @@ fn of_interruption(document: &StatusDocument) -> Option<ConditionItem> {
 }
 
 fn of_phase(report: &DaemonReport) -> ConditionItem {
-    let outcome = match (report.phase.as_str(), report.class.as_deref()) {
+    let class = report.class.as_deref().and_then(ProblemClass::named);
+    let outcome = match (report.phase.as_str(), class) {
         ("Idle" | "Done", _) => ConditionOutcome::Settled,
-        ("Blocked" | "Drifted" | "RollingBack", _)
-        | ("BackingOff", Some("configuration" | "host" | "bug")) => ConditionOutcome::Failed,
+        ("Blocked" | "Drifted" | "RollingBack", _) => ConditionOutcome::Failed,
+        // The same rule as for the cluster.
+        ("BackingOff", Some(class)) if class.is_reported_after(report.failures) => ConditionOutcome::Failed,
         _ => ConditionOutcome::UnderWay,
     };
-    let remedy = match report.phase.as_str() {
-        "Blocked" => Some("desire another config, or `flameholder retry`"),
-        "Drifted" => Some(
+    let remedy = match (report.phase.as_str(), class) {
+        ("Blocked", _) => Some("desire another config, or `flameholder retry`"),
+        ("Drifted", _) | ("BackingOff", Some(ProblemClass::Drift)) => Some(
             "`flameholder verify` lists the paths; \
              `flameholder apply --desired /etc/machine-config-daemon/currentconfig` undoes the local changes",
         ),
-        "BackingOff" if report.class.as_deref() == Some("configuration") => {
-            Some("correct the desired config")
-        }
+        ("BackingOff", Some(ProblemClass::Configuration)) => Some("correct the desired config"),
         _ => None,
     };
     ConditionItem {
@@ -190,4 +191,27 @@ fn began(name: &str, log: &HistoryLog) -> Option<Timestamp> {
         _ => false,
     };
     log.entries.iter().rfind(|entry| begins(&entry.event)).map(|entry| entry.time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::daemon::daemon_report::SourceState;
+    use crate::core::daemon::lifecycle::{DaemonPhase, DaemonProblem, Lifecycle};
+
+    #[test]
+    fn failure_that_is_reported_as_degraded_does_not_end_by_itself() {
+        let condition = |class, failures| {
+            let problem = DaemonProblem { class, reason: "x".into() };
+            let phase = DaemonPhase::BackingOff { problem };
+            let lifecycle = Lifecycle { phase, failures, ..Lifecycle::default() };
+            of_phase(&DaemonReport::of(&lifecycle, &SourceState::default(), 1, Timestamp::UNIX_EPOCH))
+        };
+        let drift = condition(ProblemClass::Drift, 1);
+        assert_eq!(drift.outcome, ConditionOutcome::Failed);
+        assert!(drift.remedy.is_some_and(|remedy| remedy.contains("flameholder verify")));
+        assert_eq!(condition(ProblemClass::Host, 1).outcome, ConditionOutcome::Failed);
+        assert_eq!(condition(ProblemClass::Transient, 1).outcome, ConditionOutcome::UnderWay);
+        assert_eq!(condition(ProblemClass::Transient, 9).outcome, ConditionOutcome::Failed);
+    }
 }

@@ -69,13 +69,15 @@ impl<'a> LeaseSlot<'a> {
     /// Describe a failed request. A kubelet is refused whatever its roles are: `NodeRestriction` lets it write the Lease of its
     /// own heartbeat only.
     pub(super) fn describe(&self, error: &ClusterError) -> String {
-        let hint = match error {
-            ClusterError::Denied(_) if !self.has_token => {
-                "; a kubelet may not take slots: set `token-file` in [reboot-lock]"
+        let reason = chain(error);
+        // User of a kubelet, and the namespace that `NodeRestriction` names.
+        let is_kubelets = ["system:node:", "kube-node-lease"].iter().any(|name| reason.contains(name));
+        match error {
+            ClusterError::Denied(_) if !self.has_token && is_kubelets => {
+                format!("{reason}; a kubelet may not take slots: set `token-file` in [reboot-lock]")
             }
-            _ => "",
-        };
-        format!("{}{hint}", chain(error))
+            _ => reason,
+        }
     }
 
     /// Renew the slot; false if another host has taken it.

@@ -85,7 +85,7 @@ fn apply_names_the_drift_that_it_undoes_and_keeps_the_local_version() {
     other["metadata"]["name"] = json!("rendered-other");
     let applied = run(&host, "apply", &other, &[]);
     assert_eq!(applied.code, Some(0), "{applied:?}");
-    assert!(applied.stdout.contains("local changes of managed paths undone, 2:\n"), "{applied:?}");
+    assert!(applied.stdout.contains("local changes of 2 managed paths are undone:\n"), "{applied:?}");
     for (path, edited) in [("/etc/local", "edited too\n"), ("/etc/new", "edited\n")] {
         let line = applied.stdout.lines().find(|line| line.contains(&format!("  {path}  has other content")));
         let (_, kept) = line.unwrap().split_once("; the local version is kept as ").unwrap();

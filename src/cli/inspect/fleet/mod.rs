@@ -66,7 +66,7 @@ enum FleetAction {
         #[command(flatten)]
         place: FleetPlace,
     },
-    /// Let a paused pool go on
+    /// Resume the rollout of a paused pool
     Resume {
         /// Name of the `MachineConfigPool`
         pool: String,

@@ -121,7 +121,7 @@ fn node_row(node: &NodeRow, now: Timestamp) -> TableRow {
         or_dash(&node.agent),
         format!("{shown}{dots}"),
     ];
-    (node.needs_help().then_some(TextRole::Alarm), cells)
+    (node.needs_help(now).then_some(TextRole::Alarm), cells)
 }
 
 /// Spell the time since `time`; the clock of its host may be fast.

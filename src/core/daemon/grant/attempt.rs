@@ -173,18 +173,19 @@ pub fn end<P: GrantPorts>(
     mut grant: RebootGrant,
     is_confirmed: bool,
 ) -> Result<Option<String>, P::Error> {
+    let mut stored = Ok(());
     if grant.granted_in.take().is_some() {
         if is_confirmed {
             ports.run_final_hooks(&grant);
         }
         // Before the slot is given back, which may fail: hooks that have run are not to run again, and a disruption that was
-        // given up has to be granted again.
-        ports.store(&grant)?;
+        // given up has to be granted again. A full disk keeps no other host waiting.
+        stored = ports.store(&grant);
     }
     if let Some(held) = &grant.slot
         && let Err(reason) = ports.send(held, SlotRequest::Release)
     {
-        return Ok(Some(reason));
+        return stored.map(|()| Some(reason));
     }
     ports.remove().map(|()| None)
 }

@@ -189,6 +189,55 @@ fn disruption_that_ended_is_granted_anew_even_if_its_slot_was_not_given_back() {
     assert_eq!(ports.final_hooks, 1);
 }
 
+/// Ports of a host whose disk is full: files can be removed, and none written.
+#[derive(Default)]
+struct FullDisk {
+    is_refused: bool,
+    requests: usize,
+    is_removed: bool,
+}
+
+impl GrantPorts for FullDisk {
+    type Error = &'static str;
+
+    fn windows(&self) -> Result<WindowState, Self::Error> {
+        Ok(WindowState::Unrestricted)
+    }
+
+    fn send(&mut self, _: &LockSlot, _: SlotRequest) -> Result<(), String> {
+        self.requests += 1;
+        if self.is_refused { Err("out of reach".to_owned()) } else { Ok(()) }
+    }
+
+    fn run_hooks(&mut self, _: &RebootGrant) -> Option<GrantWait> {
+        None
+    }
+
+    fn run_final_hooks(&mut self, _: &RebootGrant) {}
+
+    fn store(&mut self, _: &RebootGrant) -> Result<(), Self::Error> {
+        Err("no space")
+    }
+
+    fn remove(&mut self) -> Result<(), Self::Error> {
+        self.is_removed = true;
+        Ok(())
+    }
+}
+
+#[test]
+fn full_disk_keeps_no_slot() {
+    let address = LockAddress::FleetLock { server: "https://lock".into() };
+    let slot = LockSlot { address, group: "default".into(), id: "a".into(), granted: true };
+    let granted = RebootGrant { slot: Some(slot), granted_in: Some("1".into()), ..grant_of("a") };
+    let mut ports = FullDisk::default();
+    assert_eq!(end(&mut ports, granted.clone(), false), Ok(None));
+    assert!(ports.requests == 1 && ports.is_removed);
+    let mut ports = FullDisk { is_refused: true, ..FullDisk::default() };
+    assert_eq!(end(&mut ports, granted, false), Err("no space"), "it is tried again");
+    assert!(ports.requests == 1 && !ports.is_removed);
+}
+
 #[test]
 fn wait_for_a_window_ends_soon_after_it_opens_and_looks_at_the_clock_meanwhile() {
     let wait = GrantWait::Window { opens: time(100) };

@@ -69,6 +69,20 @@ impl ProblemClass {
         self.retry_class() != RetryClass::Time || failures >= REPORT_AFTER_FAILURES
     }
 
+    /// Return the class of this spelling.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        const ALL: [ProblemClass; 6] = [
+            ProblemClass::Configuration,
+            ProblemClass::Transient,
+            ProblemClass::Host,
+            ProblemClass::Drift,
+            ProblemClass::Bug,
+            ProblemClass::Interrupted,
+        ];
+        ALL.into_iter().find(|class| class.as_str() == name)
+    }
+
     /// Return the spelling used in metrics labels and documents.
     #[must_use]
     pub fn as_str(self) -> &'static str {

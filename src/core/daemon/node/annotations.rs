@@ -201,6 +201,10 @@ fn current_config_changes(
             set(CURRENT_CONFIG, current.config.as_str());
             if !node.contains_key(DESIRED_CONFIG) {
                 set(DESIRED_CONFIG, current.config.as_str());
+                // Without it, the config alone would desire the image without the layers.
+                if let Some(image) = current.image.as_ref().filter(|_| !node.contains_key(DESIRED_IMAGE)) {
+                    set(DESIRED_IMAGE, image);
+                }
             }
             desired.insert(CURRENT_IMAGE.to_owned(), current.image.clone());
             if node.get(DESIRED_IMAGE).is_some_and(String::is_empty) {

@@ -133,6 +133,19 @@ fn blocked_target_uncordons_the_node() {
 }
 
 #[test]
+fn node_that_was_created_again_keeps_its_layered_image() {
+    let current = ConfigRef { image: Some("i".into()), ..config_ref("a") };
+    let done = Lifecycle { current: Some(current), ..at(DaemonPhase::Done) };
+    let written = annotation_changes(&done, &NodeAnnotations::new(), &NodeAnnotations::new());
+    for key in [CURRENT_IMAGE, DESIRED_IMAGE] {
+        assert_eq!(written.get(key), Some(&Some("i".to_owned())), "{key}");
+    }
+    // Where a config is desired, the MCC says which image.
+    let written = annotation_changes(&done, &node(&[(DESIRED_CONFIG, "a")]), &NodeAnnotations::new());
+    assert_eq!(written.get(DESIRED_IMAGE), None);
+}
+
+#[test]
 fn drained_node_that_needs_another_grant_is_uncordoned_while_it_waits() {
     let waits_for = GrantWait::Slot { lock: "x".into(), reason: "all slots are held".into() };
     let delay = Some(GrantDelay { waits_for, retry_after: Duration::from_secs(60) });
