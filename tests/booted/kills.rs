@@ -139,7 +139,12 @@ fn confirming_survives_kills() {
 
 #[test]
 fn confirming_survives_kills_of_worker() {
-    kill(UpdateStage { prepare: activated, command: CONFIRM, victim: Victim::Worker, after: After::Boots });
+    kill(UpdateStage {
+        prepare: activated,
+        command: CONFIRM,
+        victim: Victim::Worker,
+        after: After::BootsOrRollsBack,
+    });
 }
 
 #[test]

@@ -236,7 +236,7 @@ fn closed_window_is_waited_for_without_a_request_for_a_slot() {
     assert!(status.contains("reboot window:"), "{status}");
     let refused =
         host.run(["flameholder", "apply", "--desired", "/run/media/desired.json", "--reboot", "auto"]);
-    assert_eq!(refused.code, Some(75), "{refused:?}");
+    assert_eq!(refused.code, Some(1), "{refused:?}");
     assert!(refused.stderr.contains("--override-policy"), "{refused:?}");
     let unlocked =
         host.run(["flameholder", "apply", "--desired", "/run/media/desired.json", "--override-policy"]);

@@ -11,9 +11,23 @@ use crate::config::Config;
 use crate::host::Host;
 use crate::lab::{REGISTRY, REPOSITORY};
 use crate::signing::SigningKeys;
+use crate::wait::until;
 
 /// Time limit of a command that reboots the host: an import, a shutdown and a boot, all emulated.
 const UPDATE: Duration = Duration::from_secs(900);
+
+/// Time limit for a line that a unit has logged to be read back.
+const JOURNAL: Duration = Duration::from_secs(60);
+
+/// Wait until the journal of these units has a line with `text`, and return it. While journald extends its file, journalctl can
+/// take it for a truncated one, fail or read nothing.
+pub fn wait_for_journal(host: &mut Host, arguments: &str, text: &str) -> Result<String> {
+    let read = format!("journalctl --sync; journalctl --no-pager --quiet --output=cat {arguments}");
+    until(&format!("{text:?} in the journal ({arguments})"), JOURNAL, || {
+        let journal = host.run(&read)?;
+        Ok(journal.stdout.lines().find(|line| line.contains(text)).map(str::to_owned))
+    })
+}
 
 /// Apply a config, with further arguments of `flameholder apply`, and return the output.
 pub fn apply(host: &mut Host, config: &Config, arguments: &str) -> Result<String> {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
-use vm::operator::ensure_current;
+use vm::operator::{ensure_current, wait_for_journal};
 use vm::{Host, scenario, until};
 
 use crate::change::REBOOT;
@@ -55,13 +55,9 @@ fn daemon_applies_desired_config_and_hands_host_over() -> Result<()> {
 }
 
 fn ensure_phase_is_logged(host: &mut Host) -> Result<()> {
-    let fields = host.run_ok(
-        "journalctl --boot --unit=flameholder-daemon.service --output=json --output-fields=MESSAGE,MESSAGE_ID,PRIORITY",
-    )?;
-    let done = fields
-        .lines()
-        .find(|line| line.contains("\"Done three ("))
-        .expect("the journal has no message `Done three` with the update");
+    let fields =
+        "--boot --unit=flameholder-daemon.service --output=json --output-fields=MESSAGE,MESSAGE_ID,PRIORITY";
+    let done = wait_for_journal(host, fields, "\"Done three (")?;
     assert!(done.contains("MESSAGE_ID") && done.contains("\"PRIORITY\":\"5\""), "{done}");
     Ok(())
 }

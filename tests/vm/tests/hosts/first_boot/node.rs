@@ -87,14 +87,13 @@ pub fn ensure_complete(host: &mut Host, config: &str, os: u32) -> Result<()> {
         "the workload did not start exactly once, in this boot: {kubelet}"
     );
     ensure!(kubelet.contains(&format!("os={os}")) && kubelet.contains("/etc/witness=final"), "{kubelet}");
-    let journal =
-        host.run_ok("journalctl --boot --no-pager --output=cat --unit=flameholder-firstboot.service")?;
     // After a power cut, the first boot may have been completed in an earlier boot.
     let condition =
         host.run_ok("systemctl show --property=ConditionResult --value flameholder-firstboot.service")?;
-    let is_logged = journal.contains("the first boot is complete");
-    ensure!(is_logged || condition.trim() == "no", "{journal}");
-    eprintln!("{}", journal.lines().find(|line| line.contains("is complete")).unwrap_or_default());
+    if condition.trim() != "no" {
+        let unit = "--boot --unit=flameholder-firstboot.service";
+        eprintln!("{}", vm::operator::wait_for_journal(host, unit, "the first boot is complete")?);
+    }
     // machine-config-daemon-firstboot.service would repeat the first boot.
     let daemon =
         host.run_ok("systemctl show --property=ActiveState --value machine-config-daemon-firstboot.service")?;

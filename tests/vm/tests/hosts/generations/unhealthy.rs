@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, ensure};
 use vm::operator::{
     allow_rollback, booted, ensure_current, ensure_readers_saw, generation_argument, run_until_rebooted,
-    status,
+    status, wait_for_journal,
 };
 use vm::{Host, scenario};
 
@@ -51,10 +51,7 @@ fn ensure_rolled_back(host: &mut Host, fault: &str, expected: &str) -> Result<()
     }
     // A reset leaves the journal no time to store the line, and perhaps a file that journalctl cannot search.
     if fault != "reset" {
-        // Again where journald extends the file at this moment: journalctl takes it for a truncated one.
-        let read = "journalctl --no-pager --output=cat --unit='flameholder*'";
-        let journal = host.run_ok(&format!("{read} || {read}"))?;
-        ensure!(journal.contains("is rolled back and blocked"), "{journal}");
+        wait_for_journal(host, "--unit='flameholder*'", "is rolled back and blocked")?;
     }
     allow_rollback(host);
     // Of systemd, about a health check that failed or hangs.
