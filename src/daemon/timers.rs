@@ -49,7 +49,7 @@ pub(super) async fn tick(interval: Option<&mut Interval>) {
 /// The duration of a delay, with jitter for a backoff.
 pub(super) fn duration_of(delay: DaemonDelay) -> Duration {
     match delay {
-        DaemonDelay::Backoff(cure, failures) => cure.backoff(failures, boot::jitter()),
+        DaemonDelay::Backoff(class, failures) => class.backoff(failures, boot::jitter()),
         DaemonDelay::Grant(delay) => delay,
         DaemonDelay::Drain => DRAIN_LATE_AFTER,
         DaemonDelay::Uncordon => UNCORDON_LATE_AFTER,

@@ -9,8 +9,8 @@ use crate::host::RunningHost;
 use crate::os::protocol::SysrootAccess;
 use crate::os::{OsError, PullPhase};
 use crate::transaction::TransactionError;
+use crate::transaction::boot::first_boot;
 use crate::transaction::boot::first_boot::FirstBootProgress;
-use crate::transaction::boot::{first_boot, pending_deployment};
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::DecodedConfig;
 use crate::transaction::update::error::UpdateError;
@@ -41,9 +41,9 @@ impl FirstBootAttempt<'_> {
     ) -> Result<AttemptOutcome, TransactionError> {
         stopwatch.begin("inspecting the host");
         let host = self.host.lock()?;
-        let reach = first_boot::progress(&host, self.configuration)?;
+        let reached = first_boot::progress(&host, self.configuration)?;
         let mut os = (outside.sessions)(SysrootAccess::Stage)?;
-        if reach != FirstBootProgress::NotApplied {
+        if reached != FirstBootProgress::NotApplied {
             stopwatch.begin("verifying");
             if !sysroot::verify_running(&mut *os, self.host)?.has_drift() {
                 return Ok(AttemptOutcome::Verified);
@@ -61,14 +61,14 @@ impl FirstBootAttempt<'_> {
         let mut progress = |stage: UpdateProgress| stopwatch.begin(phase(&stage));
         match running_host::prepare(&mut *os, &host, target, &mut progress)? {
             RemainingWork::Reboot(StagedUpdate { pending, .. })
-                if reach == FirstBootProgress::AppliedByReboot =>
+                if reached == FirstBootProgress::AppliedByReboot =>
             {
                 stage::unstage(&mut *os, &host, &pending)?;
                 return Err(UpdateError::RebootIneffective(pending.generation().to_owned()).into());
             }
             RemainingWork::Reboot(StagedUpdate { pending, .. }) => {
                 stopwatch.begin("unlocking");
-                pending_deployment::unlock(&mut *os, outside.services, &host, &pending)?;
+                stage::unlock(&mut *os, outside.services, &host, &pending)?;
                 return Ok(AttemptOutcome::Unlocked);
             }
             RemainingWork::Live(update) => drop(update.apply(outside.services, &host)?),

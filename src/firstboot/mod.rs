@@ -33,7 +33,7 @@ pub struct FirstBootPorts<'a> {
 
 impl std::fmt::Debug for FirstBootPorts<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Outside").field("profile", &self.profile).finish_non_exhaustive()
+        f.debug_struct("FirstBootPorts").field("profile", &self.profile).finish_non_exhaustive()
     }
 }
 
@@ -109,14 +109,14 @@ struct Failures {
 impl Failures {
     /// Count a failure and return the backoff. An error is printed only if it differs from the previous one.
     fn next(&mut self, error: &TransactionError, say: &mut dyn FnMut(&str)) -> std::time::Duration {
-        let cure = error.retry_class();
-        self.number = if self.last == Some(cure) { self.number.saturating_add(1) } else { 1 };
-        self.last = Some(cure);
+        let class = error.retry_class();
+        self.number = if self.last == Some(class) { self.number.saturating_add(1) } else { 1 };
+        self.last = Some(class);
         let text = format!("the first boot {}: {}", attempt::retry_message(error), error.chain());
         if text != self.last_message {
             say(&text);
             self.last_message = text;
         }
-        cure.backoff(self.number, boot::jitter())
+        class.backoff(self.number, boot::jitter())
     }
 }

@@ -139,7 +139,7 @@ pub enum OsError {
     },
     /// The worker ended in the middle of a session. Boot entries are unchanged or completely written, never
     /// partial.
-    #[error("flameholder-ostree ended early ({status}); see its standard error, then try again")]
+    #[error("flameholder-ostree ended early ({status}); try again; its last messages follow")]
     WorkerDied {
         /// Exit status or signal.
         status: String,

@@ -81,15 +81,15 @@ impl ContentsFetcher {
         let end = Instant::now() + LIMIT;
         let mut contents = RemoteContents::default();
         loop {
-            let wanted = match read(&contents) {
+            let unfetched = match read(&contents) {
                 Ok(config) => {
                     self.forget_others(&contents);
                     return Ok(Ok(config));
                 }
                 Err(UnresolvedConfig::Refused(error)) => return Ok(Err(error)),
-                Err(UnresolvedConfig::Unfetched(wanted)) => wanted,
+                Err(UnresolvedConfig::Unfetched(unfetched)) => unfetched,
             };
-            for source in wanted {
+            for source in unfetched {
                 let found = match self.cache.load(&source.hash) {
                     Some(found) => found,
                     None => self.fetched(&source, contents.left(), end).await?,
@@ -106,13 +106,13 @@ impl ContentsFetcher {
     ) -> Result<T, UnresolvedConfig<E>> {
         let mut contents = RemoteContents::default();
         loop {
-            let wanted = match read(&contents) {
-                Err(UnresolvedConfig::Unfetched(wanted)) => wanted,
+            let unfetched = match read(&contents) {
+                Err(UnresolvedConfig::Unfetched(unfetched)) => unfetched,
                 read => return read,
             };
-            for source in &wanted {
+            for source in &unfetched {
                 let Some(found) = self.cache.load(&source.hash) else {
-                    return Err(UnresolvedConfig::Unfetched(wanted));
+                    return Err(UnresolvedConfig::Unfetched(unfetched));
                 };
                 contents.insert(source.hash.clone(), found);
             }

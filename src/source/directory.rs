@@ -177,7 +177,7 @@ impl DirectorySource {
     }
 
     /// Run until the daemon drops its end of the command channel.
-    pub async fn run(mut self, mut orders: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
+    pub async fn run(mut self, mut commands: UnboundedReceiver<SourceCommand>) -> io::Result<()> {
         let (mut others, mut failures) = (BTreeSet::new(), 0_u32);
         'changed: loop {
             // Watch before reading, so that no later change is missed.
@@ -192,7 +192,7 @@ impl DirectorySource {
                         event?;
                         continue 'changed;
                     }
-                    () = self.run_commands(&mut orders) => return Ok(()),
+                    () = self.run_commands(&mut commands) => return Ok(()),
                 };
                 let retry = self.report(loaded);
                 if others.is_subset(&watched) {
@@ -205,15 +205,15 @@ impl DirectorySource {
             tokio::select! {
                 event = watch.next() => drop(event?),
                 Some(()) = OptionFuture::from(retry) => {}
-                () = self.run_commands(&mut orders) => return Ok(()),
+                () = self.run_commands(&mut commands) => return Ok(()),
             }
         }
     }
 
     /// Answer commands until the daemon drops its end of the channel.
-    async fn run_commands(&self, orders: &mut UnboundedReceiver<SourceCommand>) {
-        while let Some(order) = orders.recv().await {
-            match order {
+    async fn run_commands(&self, commands: &mut UnboundedReceiver<SourceCommand>) {
+        while let Some(command) = commands.recv().await {
+            match command {
                 SourceCommand::Publish(_) => {}
                 SourceCommand::Fetch(desired) => {
                     let fetched = self.fetch(&desired).map_err(Into::into);

@@ -73,14 +73,14 @@ pub struct KubeSource {
 
 impl std::fmt::Debug for KubeSource {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Kube").field("cluster", &self.cluster).finish_non_exhaustive()
+        f.debug_struct("KubeSource").field("cluster", &self.cluster).finish_non_exhaustive()
     }
 }
 
 /// Next input of the event loop.
 enum Next {
     Node(Option<Result<Option<ObservedNode>, ClusterError>>),
-    Order(Option<SourceCommand>),
+    Command(Option<SourceCommand>),
     Published(PublishResult),
     Fetched(ConfigRef, Result<FetchedConfig, FetchFailure>),
     PolicyChanged,
@@ -110,18 +110,18 @@ impl KubeSource {
     }
 
     /// Run until the daemon drops its end of the command channel.
-    pub async fn run(self, orders: UnboundedReceiver<SourceCommand>) {
+    pub async fn run(self, commands: UnboundedReceiver<SourceCommand>) {
         let trust = TrustSource::new(self.cluster.clone(), self.events.clone());
         let labels = self.labels.subscribe();
         let pins = PinnedImageSource::new(self.cluster.clone(), self.events.clone(), labels);
         tokio::select! {
-            () = self.follow_node(orders) => {}
+            () = self.follow_node(commands) => {}
             () = trust.run() => {}
             () = pins.run() => {}
         }
     }
 
-    async fn follow_node(mut self, mut orders: UnboundedReceiver<SourceCommand>) {
+    async fn follow_node(mut self, mut commands: UnboundedReceiver<SourceCommand>) {
         let mut watch: Option<BoxStream<'static, Result<Option<ObservedNode>, ClusterError>>> = None;
         let mut watching = RetryTimer::default();
         let mut publishing: Option<RunningRequest<PublishResult>> = None;
@@ -142,7 +142,7 @@ impl KubeSource {
                 node = next_of(watch.as_mut()), if watching.is_due() => Next::Node(node),
                 published = running(publishing.as_mut()) => Next::Published(published),
                 Some((desired, fetched)) = fetching.next() => Next::Fetched(desired, fetched),
-                order = orders.recv() => Next::Order(order),
+                command = commands.recv() => Next::Command(command),
                 () = policy.changed() => Next::PolicyChanged,
                 () = watching.wait() => Next::Again,
                 () = telling.wait() => Next::Again,
@@ -170,13 +170,13 @@ impl KubeSource {
                     self.send(SourceEvent::Fetched(desired, fetched));
                 }
                 Next::PolicyChanged => self.send(SourceEvent::PolicyChanged),
-                Next::Order(Some(SourceCommand::Publish(view))) => self.views.push_back(*view),
-                Next::Order(Some(SourceCommand::Fetch(desired))) => {
+                Next::Command(Some(SourceCommand::Publish(view))) => self.views.push_back(*view),
+                Next::Command(Some(SourceCommand::Fetch(desired))) => {
                     // Only the newest desired config matters.
                     fetching.clear();
                     fetching.push(Box::pin(fetch(self.cluster.clone(), desired)));
                 }
-                Next::Order(None) => return,
+                Next::Command(None) => return,
                 Next::Again => {}
             }
         }

@@ -165,7 +165,7 @@ pub struct FetchedConfig {
 /// Shows the size only: a config may hold secrets.
 impl std::fmt::Debug for FetchedConfig {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Delivery")
+        f.debug_struct("FetchedConfig")
             .field("bytes", &self.document.as_ref().map(MemoryFile::length))
             .finish_non_exhaustive()
     }

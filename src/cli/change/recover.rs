@@ -10,8 +10,8 @@ use crate::host::{LockedRoot, Root, RunningHost};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::change::{ChangeResult, RebootOutlook};
-use crate::transaction::boot::pending_deployment;
-use crate::transaction::boot::pending_deployment::PendingRecovery;
+use crate::transaction::boot::pending_recovery;
+use crate::transaction::boot::pending_recovery::PendingRecovery;
 use crate::transaction::engine::recover::RecoveryOutcome;
 use crate::transaction::state::interrupted;
 use crate::transaction::update::sysroot;
@@ -64,7 +64,7 @@ fn on_running(
 ) -> Result<CommandOutcome, CliError> {
     let locked = wait.wait_for(|| host.lock())?;
     let recovered = interrupted::recover(&locked)?;
-    let found = pending_deployment::recover_pending(&locked, &mut session::open_running)?;
+    let found = pending_recovery::recover_pending(&locked, &mut session::open_running)?;
     let (result, reboot) = match &found {
         PendingRecovery::AwaitsReboot(_)
         | PendingRecovery::AwaitsFullReboot(_)

@@ -13,14 +13,14 @@ pub(crate) fn run(args: &ChangeArgs) -> Result<CommandOutcome, CliError> {
     // One that cannot be read is set aside, with a warning, and no longer blocks.
     let text = match blocked::load_or_set_aside(&root).map_err(TransactionError::from)? {
         None => "no target is blocked\n".to_owned(),
-        Some(held) => {
+        Some(blocked) => {
             report.document.result = ChangeResult::Unblocked;
-            report.document.generation = held.generation;
+            report.document.generation = blocked.generation;
             let text = format!(
                 "{} is no longer blocked: the daemon tries it again, or `flameholder apply`\n",
-                held.config
+                blocked.config
             );
-            report.document.config = Some(held.config);
+            report.document.config = Some(blocked.config);
             text
         }
     };

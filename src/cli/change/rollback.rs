@@ -11,7 +11,7 @@ use crate::cli::{CliError, CommandOutcome};
 use crate::os::protocol::SysrootAccess;
 use crate::os::worker::{WorkerProgram, WorkerSession};
 use crate::report::change::{ChangeResult, RebootOutlook};
-use crate::transaction::update::sysroot;
+use crate::transaction::update::offline_sysroot;
 
 #[derive(Debug, Args)]
 pub(crate) struct RollbackArgs {
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &RollbackArgs) -> Result<CommandOutcome, CliError> {
     let worker = WorkerProgram::locate()?;
     let mut session =
         args.change.wait.wait_for(|| WorkerSession::open(&worker, place, SysrootAccess::Write))?;
-    let (from, to) = sysroot::roll_back(&mut session, place)?;
+    let (from, to) = offline_sysroot::roll_back(&mut session, place)?;
     report.document.result = ChangeResult::Applied;
     report.document.deployment = Some(to.id.to_string());
     report.document.reboot = RebootOutlook::Outstanding;

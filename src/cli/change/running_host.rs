@@ -21,7 +21,6 @@ use crate::host::systemd::reboot_port::{InhibitorLock, InhibitorPolicy, RebootCo
 use crate::host::{LockedHost, Root, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::report::change::{ChangeResult, RebootOutlook};
-use crate::transaction::boot::pending_deployment;
 use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::settings::settings_or_default;
@@ -29,6 +28,7 @@ use crate::transaction::state::{pending, status_files};
 use crate::transaction::update::live_update::AppliedUpdate;
 use crate::transaction::update::rollback;
 use crate::transaction::update::running_host::StagedUpdate;
+use crate::transaction::update::stage;
 use crate::transaction::{TransactionError, grant, update};
 
 /// Explanation of a lock that the command did not ask for.
@@ -191,7 +191,7 @@ fn switch_to(
             "staged and locked: to unlock it, call the same command without --locked\n"
         });
     }
-    pending_deployment::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
+    stage::unlock(&mut *session, &SystemdServices::system(), &host, &pending)?;
     let root = &host.running.root;
     // Others can work on the host while the reboot waits for inhibitor locks.
     drop((session, host));

@@ -86,15 +86,7 @@ impl StatusPage {
         if let Some(pending) = &document.pending {
             self.pending(pending, document.daemon_running || document.condition.is_none());
         }
-        let is_said = document.condition.as_ref().is_some_and(|condition| condition.name == "Blocked");
-        if let Some(BlockedTarget { config, reason, .. }) = document.blocked.as_ref().filter(|_| !is_said) {
-            self.row("blocked:", &format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
-        }
-        let failed = document.boot_check.as_ref().filter(|report| report.phase == HealthPhase::Unhealthy);
-        let reported = failed.and_then(|report| report.generation.as_ref());
-        if let Some(blocked) = document.blocked.as_ref().filter(|held| held.generation.as_ref() != reported) {
-            self.text.push(outputs(&blocked.failed_checks));
-        }
+        self.blocked(document);
         for UnreadableDocument { path, reason } in &document.unreadable {
             let kept = "cannot be read, and is kept for the release that wrote it";
             self.row("unreadable:", &format!("{kept}: {path}: {reason}"));
@@ -137,6 +129,19 @@ impl StatusPage {
         }
         let agent = &document.agent;
         self.row("agent:", &format!("{} ({})", agent.version, agent.path));
+    }
+
+    /// Add the blocked target, unless the condition names it, with what its checks printed, unless the boot check's report has it.
+    fn blocked(&mut self, document: &StatusDocument) {
+        let Some(blocked) = &document.blocked else { return };
+        if document.condition.as_ref().is_none_or(|condition| condition.name != "Blocked") {
+            let BlockedTarget { config, reason, .. } = blocked;
+            self.row("blocked:", &format!("{config} is blocked: {reason}; `flameholder retry` releases it"));
+        }
+        let failed = document.boot_check.as_ref().filter(|report| report.phase == HealthPhase::Unhealthy);
+        if failed.is_none_or(|report| report.generation != blocked.generation) {
+            self.text.push(outputs(&blocked.failed_checks));
+        }
     }
 
     fn daemon(&mut self, report: &DaemonReport, is_running: bool) {

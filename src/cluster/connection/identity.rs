@@ -30,7 +30,7 @@ pub struct ClusterIdentity {
 
 impl std::fmt::Debug for ClusterIdentity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Identity").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("ClusterIdentity").field("path", &self.path).finish_non_exhaustive()
     }
 }
 

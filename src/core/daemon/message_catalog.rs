@@ -87,7 +87,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "RollingBack",
         "The booted generation is rejected, and the host goes back to the one before",
-        "Reason: @FLAMEHOLDER_REASON@\nThe config is blocked afterwards. Mend it; `flameholder history` tells the whole story.",
+        "Reason: @FLAMEHOLDER_REASON@\nThe config is blocked afterwards. Correct it; `flameholder history` tells the whole story.",
     ),
     explain(
         "Verifying",

@@ -119,9 +119,9 @@ pub fn pending_outcome(
     most_boots: Option<usize>,
 ) -> PendingOutcome {
     let Some(pending) = seen.pending else { return PendingOutcome::Nothing };
-    let runs = seen.argument == Some(pending.generation());
+    let is_booted = seen.argument == Some(pending.generation());
     match booted_state(seen) {
-        BootedState::Complete if runs => booted_outcome(pending, boot_id, most_boots),
+        BootedState::Complete if is_booted => booted_outcome(pending, boot_id, most_boots),
         BootedState::WithoutConfig
             if pending.booted_without_config_in.iter().all(|earlier| earlier == boot_id) =>
         {

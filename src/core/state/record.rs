@@ -107,7 +107,7 @@ impl GenerationRecord {
     /// into a foreign deployment.
     #[must_use]
     pub fn names(&self, deployment: &DeploymentId) -> bool {
-        self.deployment.as_ref().is_some_and(|bound| bound.id() == *deployment)
+        self.deployment.as_ref().is_some_and(|deployed| deployed.id() == *deployment)
     }
 
     /// Parse a record; fail on a newer release's schema.

@@ -59,13 +59,13 @@ mod tests {
 
     #[test]
     fn delays_grow_to_a_bound_and_spread() {
-        let delay = |cure: RetryClass, failures, chance| cure.backoff(failures, chance).as_millis();
+        let delay = |class: RetryClass, failures, chance| class.backoff(failures, chance).as_millis();
         assert_eq!([1, 2, 3].map(|failures| delay(RetryClass::Time, failures, 500)), [2000, 4000, 8000]);
-        for (cure, longest) in
+        for (class, longest) in
             [(RetryClass::Time, 30_000), (RetryClass::Repair, 300_000), (RetryClass::Configuration, 600_000)]
         {
-            assert_eq!(delay(cure, u32::MAX, 500), longest);
-            assert_eq!((delay(cure, 9, 0), delay(cure, 9, 5000)), (longest * 3 / 4, longest * 5 / 4));
+            assert_eq!(delay(class, u32::MAX, 500), longest);
+            assert_eq!((delay(class, 9, 0), delay(class, 9, 5000)), (longest * 3 / 4, longest * 5 / 4));
         }
     }
 }

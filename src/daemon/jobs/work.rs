@@ -31,8 +31,8 @@ use crate::host::facts::boot;
 use crate::host::{LockedHost, RunningHost, SystemdServices};
 use crate::os::Sysroot;
 use crate::os::protocol::SysrootAccess;
-use crate::transaction::boot::pending_deployment;
-use crate::transaction::boot::pending_deployment::PendingRecovery;
+use crate::transaction::boot::pending_recovery;
+use crate::transaction::boot::pending_recovery::PendingRecovery;
 use crate::transaction::plan::host_origin::HostOrigin;
 use crate::transaction::plan::target::{TargetSysroot, UpdateProgress, UpdatePurpose, UpdateTarget};
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
@@ -41,7 +41,7 @@ use crate::transaction::state::settings::settings_or_default;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{blocked, boot_check_time, pending, status_files};
 use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::{running_host, sysroot};
+use crate::transaction::update::{running_host, stage, sysroot};
 use crate::transaction::{SysrootOpener, TransactionError, grant, handover, history};
 
 /// Paths that a message names.
@@ -157,7 +157,7 @@ impl WorkPorts<'_> {
         let report = status_files::BOOT_CHECK.load(&host.root);
         findings.boot_check = report.map(|report| report.findings).unwrap_or_default();
         let locked = host.lock()?;
-        let recovery = pending_deployment::recover_pending(&locked, &mut |access| self.session(access))?;
+        let recovery = pending_recovery::recover_pending(&locked, &mut |access| self.session(access))?;
         if releases_block {
             blocked::release(&locked)?;
             findings.has_released_block = true;
@@ -288,7 +288,7 @@ impl WorkPorts<'_> {
         let pending = pending_for(host, desired)?;
         grant::ensure_held(host, desired)?;
         let mut os = self.session(SysrootAccess::Stage)?;
-        pending_deployment::unlock(&mut *os, &SystemdServices::system(), &host.lock()?, &pending)
+        stage::unlock(&mut *os, &SystemdServices::system(), &host.lock()?, &pending)
     }
 
     fn verify(

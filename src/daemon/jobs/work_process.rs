@@ -70,16 +70,16 @@ impl WorkProcess {
     /// Run a job in a work process, and send its progress and its result to `done`. Fails if there is no thread for it.
     pub(in crate::daemon) fn begin(
         &self,
-        workshop: &WorkCommand,
+        work_command: &WorkCommand,
         job: WorkJob,
         delivery: Option<Arc<FetchedConfig>>,
         done: UnboundedSender<WorkResult>,
     ) -> Result<(), DaemonProblem> {
         *self.state() = ProcessState::default();
-        let (workshop, at_work) = (workshop.clone(), self.clone());
+        let (work_command, at_work) = (work_command.clone(), self.clone());
         let waits = move || {
             let report = |progress| drop(done.send(progress));
-            let finished = at_work.perform(&workshop, job, delivery, &report).unwrap_or_else(|error| {
+            let finished = at_work.perform(&work_command, job, delivery, &report).unwrap_or_else(|error| {
                 WorkResult::of(DaemonEvent::Failed(DaemonProblem {
                     class: ProblemClass::Transient,
                     reason: format!(
@@ -90,7 +90,8 @@ impl WorkProcess {
             // The receiver is gone only when the daemon stops.
             drop(done.send(finished));
         };
-        let thread = std::thread::Builder::new().name("at-work".to_owned()).stack_size(STACK).spawn(waits);
+        let thread =
+            std::thread::Builder::new().name("work-process".to_owned()).stack_size(STACK).spawn(waits);
         thread.map(drop).map_err(|error| DaemonProblem {
             class: ProblemClass::Host,
             reason: format!("cannot start a thread for the work process: {error}"),
@@ -99,13 +100,13 @@ impl WorkProcess {
 
     fn perform(
         &self,
-        workshop: &WorkCommand,
+        work_command: &WorkCommand,
         job: WorkJob,
         delivery: Option<Arc<FetchedConfig>>,
         report: &dyn Fn(WorkResult),
     ) -> io::Result<WorkResult> {
         let mut child = Command::new(PROGRAM)
-            .args(&workshop.arguments)
+            .args(&work_command.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()?;
@@ -116,7 +117,7 @@ impl WorkProcess {
                 child.kill()?;
             }
         }
-        let answer = exchange(&mut child, workshop, job, delivery.as_deref(), report);
+        let answer = exchange(&mut child, work_command, job, delivery.as_deref(), report);
         drop(delivery);
         // From here on the kernel may give the process ID to another process.
         self.state().pid = None;
@@ -127,22 +128,22 @@ impl WorkProcess {
 
 fn exchange(
     child: &mut Child,
-    workshop: &WorkCommand,
+    work_command: &WorkCommand,
     job: WorkJob,
     delivery: Option<&FetchedConfig>,
     report: &dyn Fn(WorkResult),
 ) -> io::Result<Option<WorkResult>> {
     let nothing = FetchedConfig::default();
     let delivery = delivery.unwrap_or(&nothing);
-    let order = WorkRequest {
+    let request = WorkRequest {
         job,
-        profile: workshop.profile,
-        is_in_cluster: workshop.is_in_cluster,
+        profile: work_command.profile,
+        is_in_cluster: work_command.is_in_cluster,
         document: delivery.document.as_ref().map_or(0, MemoryFile::length),
         policy: delivery.policy.as_ref().map(Vec::len),
     };
     if let Some(mut input) = child.stdin.take() {
-        let sent = serde_json::to_writer(&mut input, &order)
+        let sent = serde_json::to_writer(&mut input, &request)
             .map_err(io::Error::from)
             .and_then(|()| input.write_all(b"\n"))
             .and_then(|()| delivery.document.as_ref().map_or(Ok(()), |file| file.copy_to(&mut input)))

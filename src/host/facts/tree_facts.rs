@@ -75,7 +75,7 @@ pub struct FactsRequest<'a> {
     /// Profile of the desired config.
     pub profile: Profile,
     /// Part of the tree to inspect.
-    pub reach: TreeScope,
+    pub scope: TreeScope,
     /// How local changes are merged into the desired config; `None` to compare with the config as it is.
     pub merging: Option<LocalMerging<'a>>,
 }
@@ -96,13 +96,13 @@ pub fn gather(root: &Root, subject: FactsRequest<'_>) -> Result<TreeFacts, Facts
     let unknown = if is_same { UnknownOwner::Drifts } else { UnknownOwner::Refused };
     let mut desired = manage(subject.desired, subject.profile, unknown)?;
     let outside = desired.outside("/etc");
-    if subject.reach == TreeScope::Etc {
+    if subject.scope == TreeScope::Etc {
         for managed in [&mut current, &mut desired] {
             managed.keep_within("/etc", "outside /etc; written when this generation is activated");
         }
     }
     let managed = match subject.active {
-        Some(active) if subject.reach == TreeScope::Everything => current.with_outside("/etc", active),
+        Some(active) if subject.scope == TreeScope::Everything => current.with_outside("/etc", active),
         _ => current.clone(),
     };
     let (links, others) = load_links(root)?;
@@ -198,7 +198,7 @@ pub fn managed_outside_etc(
         prior,
         applied_by: profile,
         profile,
-        reach: TreeScope::Everything,
+        scope: TreeScope::Everything,
         merging: None,
     };
     let accounts = load_accounts(root)?;

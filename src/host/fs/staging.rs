@@ -25,7 +25,7 @@ pub struct StagingArea<'a> {
 
 impl std::fmt::Debug for StagingArea<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Staging").field("directories", &self.directories).finish_non_exhaustive()
+        f.debug_struct("StagingArea").field("directories", &self.directories).finish_non_exhaustive()
     }
 }
 

@@ -27,7 +27,8 @@ use crate::transaction::state::boot_check_time::{boot_check_policy, has_etcd, ma
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 use crate::transaction::state::{interrupted, login_message, pending, status_files, unconfirmed_mark};
-use crate::transaction::update::{rollback_pin, sysroot};
+use crate::transaction::update::clean_up;
+use crate::transaction::update::stage::rollback_pin;
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Interval between health checks, and between retries while the host is locked.
@@ -257,7 +258,7 @@ fn clean_up(host: &RunningHost, os: SysrootOpener<'_>) {
         // A change that was interrupted since the checks has its previous files where the clean-up clears.
         interrupted::recover_first(&host)?;
         rollback_pin::release_pin(&mut *os, &host)?;
-        sysroot::clean_up(&mut *os, &host);
+        clean_up::clean_up(&mut *os, &host);
         Ok(())
     });
     if let Err(error) = cleaned {

@@ -1,4 +1,4 @@
-//! Errors around a boot of a generation: unlocking before it, activation, boot check and rollback after it.
+//! Errors around a boot of a generation: activation, boot check and rollback.
 
 use crate::core::values::backoff::RetryClass;
 use crate::core::values::identifiers::GenerationId;
@@ -11,15 +11,6 @@ pub enum BootError {
         "cannot change the boot entries: /boot/loader did not appear within {0} seconds; see `systemctl status boot.mount`"
     )]
     NoBootEntries(u64),
-    /// ostree's own `ExecStop=` would finalize the deployment without its configuration.
-    #[error(
-        "ExecStop= of {unit} is {instead}, not `flameholder finalize`: the generation would boot without its configuration, so it stays staged and locked; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
-    )]
-    FinalizeDropInMissing {
-        unit: &'static str,
-        /// Current value of `ExecStop=`.
-        instead: String,
-    },
     /// The activation service did not write the configuration of a generation that booted without it.
     #[error(
         "generation {0} booted without its configuration, and flameholder-activate.service did not write it; see `journalctl -b -u flameholder-activate.service`"
@@ -30,9 +21,7 @@ pub enum BootError {
 impl BootError {
     pub(crate) fn retry_class(&self) -> RetryClass {
         match self {
-            Self::NoBootEntries(_) | Self::FinalizeDropInMissing { .. } | Self::ConfigNotWritten(_) => {
-                RetryClass::Repair
-            }
+            Self::NoBootEntries(_) | Self::ConfigNotWritten(_) => RetryClass::Repair,
         }
     }
 }

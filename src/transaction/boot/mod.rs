@@ -10,4 +10,4 @@ mod files_outside_etc;
 pub mod first_boot;
 pub(crate) mod health_checks;
 mod partial_activation;
-pub mod pending_deployment;
+pub mod pending_recovery;

@@ -1,4 +1,4 @@
-//! Acts: single renames that make a change visible, and their undoing. The slot of an act tells if it was
+//! Moves: single renames that make a change visible, and their undoing. The slot of a move tells if it was
 //! performed, so undoing can be repeated after any interruption.
 
 use rustix::io::Errno;
@@ -12,7 +12,7 @@ use crate::host::{FileOperation, FileStatus, HostDisk, HostError};
 /// Maximum size of a file whose content tells it from its pre-image.
 const COMPARED_BYTES: usize = 16 << 20;
 
-/// Perform an act of this process's own change.
+/// Perform a move of this process's own change.
 pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), HostError> {
     match act {
         JournalMove::Replace { path, slot, .. } => {
@@ -37,7 +37,7 @@ pub(crate) fn perform(disk: &dyn HostDisk, act: &JournalMove) -> Result<(), Host
     }
 }
 
-/// Undo an act; does nothing if it was not performed. `is_copy` is true if the tree was copied since the act was
+/// Undo a move; does nothing if it was not performed. `is_copy` is true if the tree was copied since the move was
 /// staged: its files have other inodes.
 pub(crate) fn undo(disk: &dyn HostDisk, act: &JournalMove, is_copy: bool) -> Result<(), HostError> {
     match act {

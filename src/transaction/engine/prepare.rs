@@ -1,4 +1,4 @@
-//! Preparation of a change: turns steps into acts. Everything that needs disk space or can fail is staged
+//! Preparation of a change: turns steps into moves. Everything that needs disk space or can fail is staged
 //! beside its destination, so that only renames are left.
 
 use std::collections::BTreeMap;
@@ -24,7 +24,7 @@ const PRE_IMAGE_BYTES: usize = 256 << 20;
 /// Staged change.
 #[derive(Debug, Default)]
 pub(crate) struct PreparedMoves {
-    /// Acts that make the change visible, in order.
+    /// Moves that make the change visible, in order.
     pub(crate) moves: Vec<JournalMove>,
     /// Restored pre-images, which are deleted after the change.
     pub(crate) discards: Vec<ManagedPath>,
@@ -39,7 +39,7 @@ pub struct FailedPathStep {
     pub error: HostError,
 }
 
-/// Stage the content of `steps` and return their acts. What is staged is passed to `sync`.
+/// Stage the content of `steps` and return their moves. What is staged is passed to `sync`.
 pub(crate) fn prepare(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,
@@ -111,7 +111,7 @@ impl Preparing<'_, '_> {
         }
     }
 
-    /// Add an act, after which `kind` is at its path.
+    /// Add a move, after which `kind` is at its path.
     fn moves(&mut self, act: JournalMove, kind: Option<FileKind>) {
         self.kinds.insert(act.path().clone(), kind);
         self.result.moves.push(act);
@@ -129,7 +129,7 @@ impl Preparing<'_, '_> {
         Ok(self.disk.status(path)?.map(|status| status.kind))
     }
 
-    /// Add the act that moves `slot` to `path`. Where a file is replaced, `contents` are noted, the target of a link or those of
+    /// Add the move that moves `slot` to `path`. Where a file is replaced, `contents` are noted, the target of a link or those of
     /// a file; they are read if the caller does not know them.
     fn put(
         &mut self,

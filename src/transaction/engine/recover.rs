@@ -113,7 +113,7 @@ pub fn recover(
     }
 }
 
-/// Undo all acts, newest first, and repeat the first `actions` service actions, so that services read the
+/// Undo all moves, newest first, and repeat the first `actions` service actions, so that services read the
 /// previous files.
 pub(crate) fn undo(
     disk: &dyn HostDisk,
@@ -169,7 +169,7 @@ fn without_missing(
     Ok(left)
 }
 
-/// Undo the acts whose staging directories are there, and keep the journal: the others are undone once their file systems
+/// Undo the moves whose staging directories are there, and keep the journal: the others are undone once their file systems
 /// are mounted.
 pub(crate) fn undo_reachable(disk: &dyn HostDisk) -> Result<(), RecoveryError> {
     let Some(open) = journal::load(disk)? else { return Ok(()) };
@@ -180,7 +180,7 @@ pub(crate) fn undo_reachable(disk: &dyn HostDisk) -> Result<(), RecoveryError> {
 }
 
 /// Return true if the tree was copied since the change was staged. Fails without a staging directory: its slots tell
-/// which acts were performed.
+/// which moves were performed.
 fn is_copy(disk: &dyn HostDisk, intent: &JournalIntent) -> Result<bool, RecoveryError> {
     let mut found = Vec::new();
     for directory in &intent.staging {
@@ -229,7 +229,7 @@ pub(crate) fn remove_staging(
     disk.sync(&changed.into_iter().collect::<Vec<_>>())
 }
 
-/// List the directories in which acts change names or attributes, for syncing.
+/// List the directories in which moves change names or attributes, for syncing.
 pub(crate) fn changed_directories(moves: &[JournalMove]) -> Vec<Option<ManagedPath>> {
     let mut directories = BTreeSet::new();
     for act in moves {

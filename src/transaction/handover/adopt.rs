@@ -35,8 +35,8 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::decided_change::DecidedChange;
 use crate::transaction::state::{interrupted, pending};
-use crate::transaction::update::offline_sysroot::deployment_record;
-use crate::transaction::update::{stage, sysroot};
+use crate::transaction::update::new_deployment::deployment_record;
+use crate::transaction::update::{clean_up, stage};
 
 /// Advice for drift on the host.
 const WAY_OUT: &str = "restore these paths, or let flameholder restore them: flameholder adopt --repair";
@@ -89,7 +89,7 @@ pub fn adopt(
         history::note(host, HistoryEvent::Adopted, note.with_paths(repaired));
     }
     // Executables without units only occupy space.
-    if is_shipped && let Err(error) = sysroot::prune_adopted_copy(os, host) {
+    if is_shipped && let Err(error) = clean_up::prune_adopted_copy(os, host) {
         log::warn!(
             "cannot remove the adopted copy of the agent: {}; the next update tries again",
             error.chain()
@@ -145,11 +145,11 @@ fn adopt_booted(
     let repaired = repair(tree, repairs, &applied.object.name)?;
     adopt_originals(host, &applied.host, &mut tree.steps)?;
     let labels = policy_labels::of_steps(os, host.as_root(), &tree.steps.steps)?;
-    let bound = deployment_record(&draft.base, &draft, None, target);
+    let deployed = deployment_record(&draft.base, &draft, None, target);
     // After `flameholder release`, the boot entry still has the generation argument.
     let named = booted.generation.as_ref();
-    let bound = Some(bound);
-    let decided = DecidedChange::of(host, &draft.current, &applied, draft.plan, bound, named, &labels)?;
+    let deployed = Some(deployed);
+    let decided = DecidedChange::of(host, &draft.current, &applied, draft.plan, deployed, named, &labels)?;
     (adopting.from, adopting.to) = (decided.current, decided.generation.clone());
     let has_changed = adopting.carry_out(host, os, services, decided.steps, decided.labels)?;
     let (config, generation) = (applied.object.name, decided.generation);
@@ -262,9 +262,9 @@ fn ensure_unchanged_since(
 /// Fail while an MCD update is unfinished: a mixed state would be recorded as the current config.
 fn ensure_update_finished(draft: &DeploymentPlan, target: UpdateTarget<'_>) -> Result<(), HandoverError> {
     let config = target.desired.object.name.clone();
-    if let Some(wanted) = &draft.image {
+    if let Some(desired) = &draft.image {
         let runs = draft.base.image.as_ref().map_or_else(|| draft.base.id.to_string(), ToString::to_string);
-        return Err(HandoverError::OtherImage { config, wanted: wanted.to_string(), runs });
+        return Err(HandoverError::OtherImage { config, desired: desired.to_string(), runs });
     }
     if !draft.packages.is_empty() {
         return Err(HandoverError::OtherPackages(config));

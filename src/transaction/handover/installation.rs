@@ -16,7 +16,7 @@ use crate::transaction::state::agent_files::AgentFiles;
 use crate::transaction::state::current::CurrentState;
 use crate::transaction::state::interrupted;
 use crate::transaction::state::unconfirmed_mark::workload_gate;
-use crate::transaction::update::sysroot;
+use crate::transaction::update::clean_up;
 
 const EXECUTABLE: u32 = 0o755;
 
@@ -94,7 +94,7 @@ pub fn remove(
 ) -> Result<Option<DeploymentId>, TransactionError> {
     interrupted::recover_first(host)?;
     apply(services, host, &units_removal(host)?)?;
-    sysroot::prune_adopted_copy(os, host)
+    clean_up::prune_adopted_copy(os, host)
 }
 
 fn apply(

@@ -62,12 +62,12 @@ pub enum HandoverError {
     ConfigIncomplete(ConfigName),
     /// An OS update of MCD is in progress, or failed.
     #[error(
-        "{config} has the image {wanted}, but the booted deployment has {runs}; let the machine-config-daemon finish its update first"
+        "{config} has the image {desired}, but the booted deployment has {runs}; let the machine-config-daemon finish its update first"
     )]
     OtherImage {
         config: ConfigName,
         /// Image in the config.
-        wanted: String,
+        desired: String,
         /// Image of the booted deployment.
         runs: String,
     },
@@ -88,12 +88,12 @@ pub enum HandoverError {
     },
     /// MCD compares image names, not digests, and would rebase the host.
     #[error(
-        "{config} names the image {wanted}, but the booted deployment has {runs}: the machine-config-daemon compares names and would rebase; rebase to {wanted} first"
+        "{config} names the image {desired}, but the booted deployment has {runs}: the machine-config-daemon compares names and would rebase; rebase to {desired} first"
     )]
     OtherName {
         config: ConfigName,
         /// Image in the config.
-        wanted: String,
+        desired: String,
         /// Image name of the booted deployment.
         runs: String,
     },

@@ -106,8 +106,8 @@ fn ensure_releasable(
     let config = record.config.clone();
     let runs = sysroot::booted_deployment(os, running)?.and_then(|runs| runs.image);
     let runs = runs.map_or_else(|| "no image with a name".to_owned(), |runs| runs.name().to_owned());
-    if let Some(wanted) = host.os.image.clone().filter(|wanted| *wanted != runs) {
-        return Err(HandoverError::OtherName { config, wanted, runs }.into());
+    if let Some(desired) = host.os.image.clone().filter(|desired| *desired != runs) {
+        return Err(HandoverError::OtherName { config, desired, runs }.into());
     }
     // MCD knows no drift policies, so ignored paths count as well.
     let drift: Vec<_> =

@@ -218,21 +218,21 @@ fn plan_for_base(
     has_image: bool,
     target: UpdateTarget<'_>,
 ) -> Result<(Plan, Option<RefusalList>), TransactionError> {
-    let (profile, reach) = (target.profile, target.sysroot.scope());
+    let (profile, scope) = (target.profile, target.sysroot.scope());
     let mut merging = target.merge_policies(current, root, root)?;
     if let Some(policies) = merging.as_mut().filter(|_| has_image) {
         // The image that is imported has settings too, so that staging decides which policies hold after the update.
         policies.after.clone_from(&policies.before);
     }
     let merging = LocalMerging::by(merging.as_ref(), root);
-    let change = TreeChange { current, before, desired, profile, reach, merging };
+    let change = TreeChange { current, before, desired, profile, scope, merging };
     let (mut plan, unresolved) = match plan_tree_update(root, change) {
         Err(TransactionError::Plan(PlanError::Refused(refusals))) if has_image => {
             (Plan::between(before, desired, profile).map_err(PlanError::from)?, Some(refusals))
         }
         plan => (plan?, None),
     };
-    if reach == TreeScope::Everything {
+    if scope == TreeScope::Everything {
         plan.leave_out_obstructed(|path| root.is_changed_by_users(path));
     }
     target.overrule_conflicts(&mut plan, root);

@@ -134,18 +134,18 @@ impl DriftReport {
 }
 
 /// Find drift of the tree at `root`. Fails while an interrupted change is open.
-pub fn verify(root: &Root, reach: TreeScope) -> Result<DriftReport, TransactionError> {
-    verify_state(root, reach).map(|(verified, _)| verified)
+pub fn verify(root: &Root, scope: TreeScope) -> Result<DriftReport, TransactionError> {
+    verify_state(root, scope).map(|(verified, _)| verified)
 }
 
 /// Find drift like [`verify`]; also return the current state that the tree was compared with.
 pub(crate) fn verify_state(
     root: &Root,
-    reach: TreeScope,
+    scope: TreeScope,
 ) -> Result<(DriftReport, CurrentState), TransactionError> {
     ensure_not_interrupted(root)?;
     let current = CurrentState::load(root)?;
-    let verified = find_drift(root, &current, reach, settings(root)?.drift)?;
+    let verified = find_drift(root, &current, scope, settings(root)?.drift)?;
     Ok((verified, current))
 }
 
@@ -153,15 +153,15 @@ pub(crate) fn verify_state(
 pub(crate) fn find_drift(
     root: &Root,
     current: &CurrentState,
-    reach: TreeScope,
+    scope: TreeScope,
     policies: DriftPolicies,
 ) -> Result<DriftReport, TransactionError> {
     let CurrentState { record: Some(record), configuration: Some(configuration), .. } = current else {
         return Err(StateError::NoGeneration(root.path().display().to_string()).into());
     };
     let prior = current.prior_changes();
-    let facts = facts_of(root, record, configuration, &prior, reach)?;
-    let labels = if reach == TreeScope::Etc { prior.within("/etc").labels } else { prior.labels.clone() };
+    let facts = facts_of(root, record, configuration, &prior, scope)?;
+    let labels = if scope == TreeScope::Etc { prior.within("/etc").labels } else { prior.labels.clone() };
     let mut drift = drift::find_drift(&facts, &configuration.host, &labels, record.profile);
     let differing = drift.iter().filter(|drift| drift.kind == DriftKind::Content);
     let entry = |path: &ManagedPath| Some((path.clone(), facts.current.entries.get(path)?.clone()));
@@ -220,7 +220,7 @@ fn facts_of(
     record: &GenerationRecord,
     configuration: &DecodedConfig,
     prior: &PriorChanges,
-    reach: TreeScope,
+    scope: TreeScope,
 ) -> Result<TreeFacts, TransactionError> {
     let config = &configuration.host;
     let subject = FactsRequest {
@@ -230,7 +230,7 @@ fn facts_of(
         prior,
         applied_by: record.profile,
         profile: record.profile,
-        reach,
+        scope,
         merging: None,
     };
     Ok(tree_facts::gather(root, subject)?)

@@ -55,7 +55,7 @@ impl<'a> UpdateTarget<'a> {
     }
 
     /// Return true if this update is blocked.
-    pub(crate) fn is_blocked_by(self, held: &BlockedTarget) -> bool {
+    pub(crate) fn is_blocked_by(self, blocked: &BlockedTarget) -> bool {
         let image = self.desired_image();
         let image = match image.as_ref().and_then(ImageRef::digest) {
             Some(digest) => DesiredImage::Pinned(digest),
@@ -63,7 +63,7 @@ impl<'a> UpdateTarget<'a> {
             None => DesiredImage::OfConfig,
         };
         let layered_image = self.desired.layered_image.as_deref();
-        held.blocks(TargetIdentity { config_hash: &self.desired.config_hash(), layered_image }, image)
+        blocked.blocks(TargetIdentity { config_hash: &self.desired.config_hash(), layered_image }, image)
     }
 
     /// Return true if the desired image is named by something that can name another image tomorrow.

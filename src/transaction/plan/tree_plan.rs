@@ -19,16 +19,16 @@ pub(crate) struct TreeChange<'a> {
     pub(crate) before: Option<&'a HostConfig>,
     pub(crate) desired: &'a HostConfig,
     pub(crate) profile: Profile,
-    pub(crate) reach: TreeScope,
+    pub(crate) scope: TreeScope,
     /// How local changes are merged; `None` where none are.
     pub(crate) merging: Option<LocalMerging<'a>>,
 }
 
 /// Plan a change of the tree at `root`.
 pub(crate) fn plan_tree_update(root: &Root, change: TreeChange<'_>) -> Result<Plan, TransactionError> {
-    let TreeChange { current, before, desired, profile, reach, merging } = change;
+    let TreeChange { current, before, desired, profile, scope, merging } = change;
     let mut plan = Plan::between(before, desired, profile).map_err(PlanError::from)?;
-    let (active, prior) = (current.differing_active_files(root, reach)?, current.prior_changes());
+    let (active, prior) = (current.differing_active_files(root, scope)?, current.prior_changes());
     let subject = FactsRequest {
         current: before,
         desired,
@@ -36,16 +36,16 @@ pub(crate) fn plan_tree_update(root: &Root, change: TreeChange<'_>) -> Result<Pl
         prior: &prior,
         applied_by: current.record.as_ref().map_or(profile, |record| record.profile),
         profile,
-        reach,
+        scope,
         merging,
     };
     let facts = tree_facts::gather(root, subject)?;
-    let in_reach = if reach == TreeScope::Etc { prior.within("/etc") } else { prior.clone() };
+    let in_scope = if scope == TreeScope::Etc { prior.within("/etc") } else { prior.clone() };
     let request = TreePlanRequest {
         current: before,
         desired,
         diff: &plan.diff,
-        prior: &in_reach,
+        prior: &in_scope,
         profile,
         today: boot::today(),
     };

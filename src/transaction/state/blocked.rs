@@ -49,21 +49,21 @@ pub(crate) fn load_or_set_aside(root: &LockedRoot<'_>) -> Result<Option<BlockedT
 }
 
 /// Block a target, durably. A target of the same generation keeps its first reason.
-fn write(root: &Root, held: BlockedTarget) -> Result<(), BlockedLoadError> {
+fn write(root: &Root, blocked: BlockedTarget) -> Result<(), BlockedLoadError> {
     let before = load(root).unwrap_or_default();
     if before
         .as_ref()
-        .is_some_and(|before| before.generation.is_some() && before.generation == held.generation)
+        .is_some_and(|before| before.generation.is_some() && before.generation == blocked.generation)
     {
         return Ok(());
     }
-    let held = held.counting_after(before.as_ref());
+    let blocked = blocked.counting_after(before.as_ref());
     let (path, new) = (ManagedPath::constant(BLOCKED), ManagedPath::constant(NEW_BLOCKED));
-    atomic_file::write(root, &path, &new, &held.render())?;
+    atomic_file::write(root, &path, &new, &blocked.render())?;
     let note = HistoryNote {
-        config: Some(held.config),
-        generation: held.generation,
-        ..HistoryNote::default().because(&held.reason)
+        config: Some(blocked.config),
+        generation: blocked.generation,
+        ..HistoryNote::default().because(&blocked.reason)
     };
     history::note(root, HistoryEvent::Blocked, note);
     login_message::refresh(root);
@@ -72,10 +72,10 @@ fn write(root: &Root, held: BlockedTarget) -> Result<(), BlockedLoadError> {
 
 /// Remove the blocked target, durably.
 pub fn release(root: &Root) -> Result<(), HostError> {
-    let held = load(root).unwrap_or_default();
+    let blocked = load(root).unwrap_or_default();
     remove_if_present(root, &ManagedPath::constant(BLOCKED))?;
     root.sync(&[ManagedPath::constant(BLOCKED).parent()])?;
-    if let Some(BlockedTarget { config, generation, .. }) = held {
+    if let Some(BlockedTarget { config, generation, .. }) = blocked {
         let note = HistoryNote { config: Some(config), generation, ..HistoryNote::default() };
         history::note(root, HistoryEvent::Unblocked, note);
     }
@@ -86,9 +86,9 @@ pub fn release(root: &Root) -> Result<(), HostError> {
 /// Release the blocked target if it is another config than the one that the host has, which is the desired one as well.
 /// Return true if it was released. An operator who desires the former config again has answered the rollback.
 pub(crate) fn release_former(root: &LockedRoot<'_>) -> Result<bool, TransactionError> {
-    let Some(held) = load_or_set_aside(root)? else { return Ok(false) };
+    let Some(blocked) = load_or_set_aside(root)? else { return Ok(false) };
     let current = CurrentState::load_record(root.as_root())?;
-    let is_former = current.is_some_and(|current| TargetIdentity::of(&current) != held.identity());
+    let is_former = current.is_some_and(|current| TargetIdentity::of(&current) != blocked.identity());
     if is_former {
         release(root.as_root())?;
     }
@@ -100,18 +100,18 @@ pub(crate) fn block(
     record: &GenerationRecord,
     reason: BlockReason<'_>,
 ) -> Result<(), TransactionError> {
-    let held = BlockedTarget {
+    let blocked = BlockedTarget {
         schema: SCHEMA,
         config: record.config.clone(),
         config_hash: record.config_hash.clone(),
         layered_image: record.layered_image.clone(),
-        image_digest: record.deployment.as_ref().and_then(|bound| bound.image_digest.clone()),
+        image_digest: record.deployment.as_ref().and_then(|deployed| deployed.image_digest.clone()),
         generation: Some(record.generation.clone()),
         reason: reason.sentence.to_owned(),
         failed_checks: reason.failed_checks(),
         attempts: 0,
     };
-    Ok(write(root, held)?)
+    Ok(write(root, blocked)?)
 }
 
 /// Block a config whose image was rejected.
@@ -121,7 +121,7 @@ pub(crate) fn block_rejected(
     image_digest: Option<String>,
     reason: &str,
 ) -> Result<(), TransactionError> {
-    let held = BlockedTarget {
+    let blocked = BlockedTarget {
         schema: SCHEMA,
         config: config.object.name.clone(),
         config_hash: config.config_hash(),
@@ -132,5 +132,5 @@ pub(crate) fn block_rejected(
         failed_checks: Vec::new(),
         attempts: 0,
     };
-    Ok(write(root, held)?)
+    Ok(write(root, blocked)?)
 }

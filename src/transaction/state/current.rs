@@ -226,17 +226,17 @@ impl CurrentState {
     pub fn differing_active_files(
         &self,
         root: &Root,
-        reach: TreeScope,
+        scope: TreeScope,
     ) -> Result<Option<ManagedFiles>, StoreLoadError> {
         let recorded = self.record.as_ref().and_then(|record| record.manifest);
         let active = match &self.active {
             Some(active) => active.manifest,
             // The document is lost: what was applied here is what the record says.
-            None if reach == TreeScope::Everything => recorded,
+            None if scope == TreeScope::Everything => recorded,
             None => None,
         };
         match active {
-            active if reach == TreeScope::Everything && active == recorded => Ok(None),
+            active if scope == TreeScope::Everything && active == recorded => Ok(None),
             None => Ok(Some(ManagedFiles::default())),
             // Only the paths matter, so no contents are loaded.
             Some(active) => match objects::load_manifest(root, active) {

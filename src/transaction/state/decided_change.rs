@@ -40,7 +40,7 @@ impl DecidedChange {
         current: &CurrentState,
         desired: &DecodedConfig,
         plan: Plan,
-        bound: Option<DeploymentRecord>,
+        deployed: Option<DeploymentRecord>,
         named: Option<&GenerationId>,
         policy: &BTreeMap<ManagedPath, String>,
     ) -> Result<Self, TransactionError> {
@@ -56,7 +56,7 @@ impl DecidedChange {
             GenerationLabels::divided(recorded)
         };
         let in_manifest = recorded.manifest.clone();
-        let record = record::compose_record(current, desired, &plan, recorded, bound, root.boot_id());
+        let record = record::compose_record(current, desired, &plan, recorded, deployed, root.boot_id());
         let generation = named.unwrap_or(&record.generation).clone();
         let record = GenerationRecord { generation, ..record };
         let steps = record::tree_change_steps(root, current, tree, desired, &record, &in_manifest)?;

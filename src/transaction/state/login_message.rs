@@ -35,11 +35,11 @@ fn write(place: &Path, text: &str) -> std::io::Result<()> {
 
 fn text(root: &Root) -> Option<String> {
     let mut text = String::new();
-    if let Ok(Some(held)) = blocked::load(root) {
+    if let Ok(Some(blocked)) = blocked::load(root) {
         text += &format!(
             "flameholder: {} is blocked: {}\nNo retry until the desired config changes; to retry now, run `flameholder retry`.\n",
-            held.config,
-            harmless_line(&held.reason)
+            blocked.config,
+            harmless_line(&blocked.reason)
         );
     }
     if let Some(report) =

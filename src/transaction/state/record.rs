@@ -62,7 +62,7 @@ pub(crate) fn compose_record(
     let before = current.record.as_ref();
     let kept = before.filter(|before| match (&before.deployment, &record.deployment) {
         (None, None) => before.config_hash == record.config_hash,
-        (Some(before), Some(bound)) => before.id() == bound.id(),
+        (Some(before), Some(deployed)) => before.id() == deployed.id(),
         _ => false,
     });
     record.sequence = match (kept, &record.deployment) {
@@ -111,9 +111,9 @@ pub(crate) fn active_manifest(
 /// deployment and keeps the identity from `before`.
 pub(crate) fn last_booted(record: &GenerationRecord, before: Option<&ActiveManifest>) -> Option<LastBooted> {
     let before = before.and_then(|active| active.last_booted.clone());
-    let Some(bound) = &record.deployment else { return before };
+    let Some(deployed) = &record.deployment else { return before };
     let latest = before.map_or(0, |before| before.latest).max(record.sequence);
-    Some(LastBooted { deployment: bound.id(), generation: record.generation.clone(), latest })
+    Some(LastBooted { deployment: deployed.id(), generation: record.generation.clone(), latest })
 }
 
 /// Arrange the steps of a change of `/etc`: keep pre-images, write the record that names them, change the

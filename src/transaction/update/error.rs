@@ -17,6 +17,15 @@ pub enum UpdateError {
         .0.config, .0.reason, of_generation(.0)
     )]
     Blocked(Box<BlockedTarget>),
+    /// ostree's own `ExecStop=` would finalize the deployment without its configuration.
+    #[error(
+        "ExecStop= of {unit} is {instead}, not `flameholder finalize`: the generation would boot without its configuration, so it stays staged and locked; install {unit}.d/50-flameholder.conf, run `systemctl daemon-reload`, and apply again"
+    )]
+    FinalizeDropInMissing {
+        unit: &'static str,
+        /// Current value of `ExecStop=`.
+        instead: String,
+    },
     /// A new deployment would replace the rollback deployment while the booted generation may still need
     /// it.
     #[error(
@@ -102,6 +111,7 @@ impl UpdateError {
             | Self::NotLiveAnyMore(_) => RetryClass::Time,
             Self::NotFinalized { .. }
             | Self::AgentMissing(_)
+            | Self::FinalizeDropInMissing { .. }
             | Self::PendingRecordMissing(_)
             | Self::NoSpace(_)
             | Self::NoPreviousDeployment(_)

@@ -3,10 +3,12 @@
 //! merged and durable before the boot entries are written, and the running `/etc` stays untouched. On any
 //! earlier failure, the old deployment boots, unchanged.
 
+mod shipped_links;
+
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{shipped_links, stage};
+use super::stage;
 use crate::core::etc_merge::SpecialFiles;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::steps::PlanStep;
@@ -72,7 +74,7 @@ pub fn finalize(
         return pass_through(host, staged.as_ref());
     };
     let mut kind = FailureKind::ConfigNotWritten;
-    let bound =
+    let outcome =
         open(SysrootAccess::Read).and_then(|mut os| stage::staged_deployment(&mut *os)).and_then(|staged| {
             match &staged {
                 Some(staged) if !staged.locked && stage::is_pending(staged, &pending) => {
@@ -82,7 +84,7 @@ pub fn finalize(
                 staged => pass_through(host, staged.as_ref()),
             }
         });
-    if let Err(error) = &bound {
+    if let Err(error) = &outcome {
         let failure = UpdateFailure { boot_id: host.system.boot_id.clone(), kind, reason: error.chain() };
         let note = HistoryNote::of(&pending.staged.record).because(&failure.reason);
         history::note(root, HistoryEvent::FinalizeFailed, note);
@@ -90,7 +92,7 @@ pub fn finalize(
             log::error!("cannot record the failure in the pending record: {error}", error = chain(&error));
         }
     }
-    bound
+    outcome
 }
 
 /// Run libostree's finalization without changes. Fails for an unlocked deployment of ours without a pending
@@ -236,8 +238,8 @@ fn write_generation(
     pending: &PendingGeneration,
 ) -> Result<(), TransactionError> {
     let current = CurrentState::load(next)?;
-    let binding = etc_steps(running, next, &current, pending)?;
-    Ok(apply::write_to_unused(next, &binding.steps, &binding.labels)?)
+    let change = etc_steps(running, next, &current, pending)?;
+    Ok(apply::write_to_unused(next, &change.steps, &change.labels)?)
 }
 
 /// Steps that change an `/etc` to a generation.
@@ -264,7 +266,7 @@ pub(crate) fn etc_steps(
         before,
         desired: &desired.host,
         profile: staged.profile,
-        reach: TreeScope::Etc,
+        scope: TreeScope::Etc,
         merging: LocalMerging::by(merging.as_ref(), running),
     };
     let mut plan = plan_tree_update(next, change)?;

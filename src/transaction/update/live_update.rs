@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use super::offline_sysroot::deployment_record;
+use super::new_deployment::deployment_record;
 use crate::core::history::HistoryEvent;
 use crate::core::plan::{Plan, service_actions};
 use crate::core::values::identifiers::GenerationId;
@@ -54,10 +54,10 @@ impl LiveUpdate<'_> {
             UpdatePurpose::FirstBoot => Vec::new(),
             _ => service_actions::service_actions_of(&draft.plan.disruption)?,
         };
-        let bound = deployment_record(&draft.base, &draft, None, target);
-        let bound = Some(bound);
+        let deployed = deployment_record(&draft.base, &draft, None, target);
+        let deployed = Some(deployed);
         let decided =
-            DecidedChange::of(host, &draft.current, target.desired, draft.plan, bound, None, &labels)?;
+            DecidedChange::of(host, &draft.current, target.desired, draft.plan, deployed, None, &labels)?;
         let change = JournaledChange { actions: &actions, ..decided.change(host.boot_id()) };
         let began = Instant::now();
         apply::apply(host.as_root(), services, change)?;

@@ -51,9 +51,9 @@ fn plan_from(
 ) -> Result<Plan, TransactionError> {
     settings::ensure_usable_after(root, desired)?;
     let merging = settings::merge_policies(root, root, desired)?;
-    let reach = TreeScope::Everything;
+    let scope = TreeScope::Everything;
     let merging = LocalMerging::by(merging.as_ref(), root);
-    let change = TreeChange { current, before, desired, profile, reach, merging };
+    let change = TreeChange { current, before, desired, profile, scope, merging };
     let mut plan = plan_tree_update(root, change)?;
     plan.unsupported.extend(os_parts(desired));
     plan.apply_policy(&settings::settings_or_default(root).disruption.policy(), before, desired);

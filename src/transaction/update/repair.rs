@@ -65,9 +65,9 @@ pub fn repair_running(
 ) -> Result<DriftReport, TransactionError> {
     interrupted::recover_first(host)?;
     let mut before = sysroot::verify_running(os, host.running)?;
-    let (held, chosen): (BTreeSet<ManagedPath>, BTreeSet<ManagedPath>) =
+    let (held_back, chosen): (BTreeSet<ManagedPath>, BTreeSet<ManagedPath>) =
         before.repairable().into_iter().partition(|path| held_back.contains(path));
-    let mut obstacles: Obstacles = held.into_iter().map(|path| (path, HELD_BACK.to_owned())).collect();
+    let mut obstacles: Obstacles = held_back.into_iter().map(|path| (path, HELD_BACK.to_owned())).collect();
     if chosen.is_empty() {
         before.add_obstacles(&obstacles);
         return Ok(before);
@@ -140,7 +140,7 @@ fn carry_out(
         before: Some(host),
         desired: host,
         profile: recorded.profile,
-        reach: TreeScope::Everything,
+        scope: TreeScope::Everything,
         // A repair changes chosen paths only, and those with local changes that are kept are never chosen.
         merging: None,
     };

@@ -73,8 +73,8 @@ pub fn previous_generation(
 fn ensure_not_blocked(host: &RunningHost, record: &GenerationRecord) -> Result<(), TransactionError> {
     // One that cannot be read blocks nothing.
     match blocked::load(&host.root).unwrap_or_default() {
-        Some(held) if held.identity() == TargetIdentity::of(record) => {
-            Err(UpdateError::Blocked(Box::new(held)).into())
+        Some(blocked) if blocked.identity() == TargetIdentity::of(record) => {
+            Err(UpdateError::Blocked(Box::new(blocked)).into())
         }
         _ => Ok(()),
     }

@@ -1,8 +1,10 @@
 //! Update of the running host: a live update if no change needs a reboot, or else a staged update, whose
 //! deployment receives its configuration at shutdown.
 
+pub(crate) mod interrupted_request;
+
 use super::live_update::LiveUpdate;
-use super::{extensions, interrupted_request, stage, sysroot};
+use super::{clean_up, extensions, stage};
 use crate::core::plan::Plan;
 use crate::core::plan::remaining_work::RemainingWork;
 use crate::core::state::blocked::BlockedTarget;
@@ -34,9 +36,7 @@ pub struct StagedUpdate {
 }
 
 /// Do all work of an update that does not disrupt workloads: plan, import, stage. The result tells what
-/// remains: nothing, [`LiveUpdate::apply`], or
-/// [`unlock`](crate::transaction::boot::pending_deployment::unlock) and a reboot. A repeated call reuses the
-/// results.
+/// remains: nothing, [`LiveUpdate::apply`], or [`stage::unlock()`] and a reboot. A repeated call reuses the results.
 pub fn prepare<'a>(
     os: &mut dyn Sysroot,
     host: &LockedHost<'_>,
@@ -47,20 +47,20 @@ pub fn prepare<'a>(
     extensions::remove(host)?;
     objects::set_unreadable_manifest_aside(host)?;
     let found = observe_pending(host)?;
-    let runs = found.as_ref().is_some_and(|found| found.is_unconfirmed_for(target));
+    let is_booted = found.as_ref().is_some_and(|found| found.is_unconfirmed_for(target));
     ensure_allowed(host, found.as_ref(), target)?;
     let mut draft = plan_deployment(os, target)?;
     etc_merge::predict_merge(os, target, &mut draft)?;
     draft.ensure_unobstructed()?;
     let mut waits = match &found {
         // The desired generation is booted already, so a staged deployment of ours is a leftover.
-        Some(_) if runs => stage::ensure_none_staged(os, host).map(|()| None)?,
+        Some(_) if is_booted => stage::ensure_none_staged(os, host).map(|()| None)?,
         found => staged_pending(host, os, found.as_ref())?,
     };
     let supersedes = waits.is_some();
     if os.layers_packages() && !draft.is_same_os() {
         // rpm-ostreed stages what it imports, and so replaces the staged deployment.
-        if runs {
+        if is_booted {
             ensure_confirmed(host, found.as_ref())?;
         }
         if let Some(pending) = keep_or_unstage(host, os, waits.take(), target, draft.digest())? {
@@ -84,7 +84,7 @@ pub fn prepare<'a>(
         let labels = policy_labels::of_steps(os, host.as_root(), steps)?;
         return Ok(RemainingWork::Live(LiveUpdate { draft: Box::new(draft), target, labels }));
     }
-    if runs {
+    if is_booted {
         replace_unconfirmed(host, found.as_ref())
             .inspect_err(|_| discard_imported(host, os, imported.as_ref()))?;
     }
@@ -93,7 +93,7 @@ pub fn prepare<'a>(
     rpm_ostree_request::remove_request(host)?;
     if supersedes || imported.is_some() {
         // The image and the objects of what was staged or refused before would stay until an update boots.
-        sysroot::clean_up(os, host);
+        clean_up::clean_up(os, host);
     }
     Ok(RemainingWork::Reboot(StagedUpdate { plan: Some(draft.plan), pending: Box::new(pending) }))
 }
@@ -106,7 +106,7 @@ fn import_failed(
     error: TransactionError,
 ) -> TransactionError {
     match &error {
-        TransactionError::Os(OsError::NoSpace { .. }) => sysroot::clean_up(os, host),
+        TransactionError::Os(OsError::NoSpace { .. }) => clean_up::clean_up(os, host),
         TransactionError::Os(OsError::Rejected { what, digest, source }) => {
             let reason = format!("rpm-ostreed rejects {what}: {source}");
             if let Err(error) = blocked::block_rejected(host, target.desired, digest.clone(), &reason) {
@@ -243,11 +243,11 @@ fn ensure_confirmed(host: &LockedHost<'_>, found: Option<&FoundPending>) -> Resu
 fn ensure_not_blocked(host: &LockedRoot<'_>, target: UpdateTarget<'_>) -> Result<(), TransactionError> {
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
     match blocked::load_or_set_aside(host)? {
-        Some(held) if target.is_blocked_by(&held) && !is_forced => {
-            Err(UpdateError::Blocked(Box::new(held)).into())
+        Some(blocked) if target.is_blocked_by(&blocked) && !is_forced => {
+            Err(UpdateError::Blocked(Box::new(blocked)).into())
         }
         // The image that the tag names now may be the rejected one, which the import shows.
-        Some(held) if held.rejected_image().is_some() && target.has_unpinned_image() => Ok(()),
+        Some(blocked) if blocked.rejected_image().is_some() && target.has_unpinned_image() => Ok(()),
         // Another config is desired, so the block no longer applies.
         Some(BlockedTarget { .. }) => Ok(blocked::release(host)?),
         None => Ok(()),
@@ -263,14 +263,14 @@ fn ensure_not_rejected(
 ) -> Result<(), TransactionError> {
     // A rollback leaves the blocked target alone.
     let Some(imported) = imported.filter(|_| target.redeployed().is_none()) else { return Ok(()) };
-    let held = blocked::load_or_set_aside(host)?;
-    let Some(held) = held.filter(|held| held.rejected_image().is_some()) else { return Ok(()) };
-    let is_rejected = held.rejected_image() == imported.manifest_digest.as_deref();
+    let blocked = blocked::load_or_set_aside(host)?;
+    let Some(blocked) = blocked.filter(|blocked| blocked.rejected_image().is_some()) else { return Ok(()) };
+    let is_rejected = blocked.rejected_image() == imported.manifest_digest.as_deref();
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
     // rpm-ostreed has checked what it has staged.
     if is_rejected && !is_forced && imported.staged.is_none() {
-        sysroot::clean_up(os, host);
-        return Err(UpdateError::Blocked(Box::new(held)).into());
+        clean_up::clean_up(os, host);
+        return Err(UpdateError::Blocked(Box::new(blocked)).into());
     }
     Ok(blocked::release(host)?)
 }
@@ -343,7 +343,7 @@ pub fn unstage_leftover(host: &LockedHost<'_>, open: SysrootOpener<'_>) -> Resul
     let mut os = open(SysrootAccess::Stage)?;
     if let Some(pending) = staged_pending(host, &mut *os, Some(&found))? {
         stage::unstage(&mut *os, host, &pending)?;
-        sysroot::clean_up(&mut *os, host);
+        clean_up::clean_up(&mut *os, host);
     }
     Ok(())
 }

@@ -2,12 +2,16 @@
 //! that finalization needs is durable. The default boot entry is unchanged, but where rpm-ostreed changes the packages of
 //! another than the booted one.
 
+pub(crate) mod rollback_pin;
+mod unlock;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use super::offline_sysroot::{deploy_request, deployment_record, ensure_agent};
+pub use self::unlock::unlock;
+use super::new_deployment::{deploy_request, deployment_record, ensure_agent};
 use super::rollback::BY_OPERATOR;
-use super::{extensions, finalize, rollback_pin, running_host, space, sysroot};
+use super::{clean_up, extensions, finalize, running_host, space};
 use crate::core::config::managed_files::unit_path;
 use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::plan::Plan;
@@ -132,7 +136,7 @@ fn prepare(
         before,
         desired,
         profile: target.profile,
-        reach: TreeScope::Etc,
+        scope: TreeScope::Etc,
         merging: LocalMerging::by(merging.as_ref(), root),
     };
     let mut plan = plan_tree_update(&next, change)?;
@@ -160,8 +164,9 @@ fn prepare(
         &files.steps,
         &labels::labels_of_steps(root.as_root(), &files.steps, &current.given_labels())?,
     )?;
-    let bound = deployment_record(deployment, draft, imported, target);
-    let record = record::compose_record(current, target.desired, &plan, labels, Some(bound), root.boot_id());
+    let deployed = deployment_record(deployment, draft, imported, target);
+    let record =
+        record::compose_record(current, target.desired, &plan, labels, Some(deployed), root.boot_id());
     Ok(GenerationRecord { generation: generation.to_owned(), ..record })
 }
 
@@ -169,7 +174,7 @@ fn prepare(
 /// links of the running image. Paths that users can change are left to the activation.
 fn rehearse_activation(next: &Root, change: TreeChange<'_>) -> Result<(), TransactionError> {
     // Local changes below `/etc` were looked at before, and none are merged elsewhere.
-    let change = TreeChange { reach: TreeScope::Everything, merging: None, ..change };
+    let change = TreeChange { scope: TreeScope::Everything, merging: None, ..change };
     let mut plan = plan_tree_update(next, change)?;
     // The activation creates the missing directories that links of the image lead to: nothing can be in the way there.
     let is_created = |path: &ManagedPath| {
@@ -237,9 +242,9 @@ pub(crate) fn restage(
         replaces: None,
     };
     let deployment = os.stage(&request, host.boot_id())?;
-    let mut bound = intent.deployment.clone();
-    bound.serial = deployment.id.serial;
-    let intent = pending.restaged(failure, bound, host.boot_id().to_owned());
+    let mut deployed = intent.deployment.clone();
+    deployed.serial = deployment.id.serial;
+    let intent = pending.restaged(failure, deployed, host.boot_id().to_owned());
     let kept = space::ensure_space_to_finalize(os, &deployment.id)
         .and_then(|()| Ok(pending::write_staged(host.as_root(), &intent)?));
     kept.inspect_err(|_| discard(os, &deployment.id))?;
@@ -309,7 +314,7 @@ pub fn discard_staged(
         rollback_pin::release_unneeded(os, host)?;
     }
     running_host::end_request(host, os);
-    sysroot::clean_up(os, host);
+    clean_up::clean_up(os, host);
     Ok(result)
 }
 

@@ -34,8 +34,8 @@ use crate::transaction::plan::target::{TargetSysroot, UpdatePurpose, UpdateTarge
 use crate::transaction::state::blocked;
 use crate::transaction::state::current::{CurrentState, DecodedConfig};
 use crate::transaction::state::settings::settings_or_default;
-use crate::transaction::update::offline_sysroot::PlannedUpdate;
-use crate::transaction::update::{offline_sysroot, plain_tree};
+use crate::transaction::update::update_plan::PlannedUpdate;
+use crate::transaction::update::{plain_tree, update_plan};
 
 #[derive(Debug, Args)]
 pub(crate) struct PlanArgs {
@@ -242,7 +242,7 @@ fn on_deployments(
         profile: args.desired.profile(),
         policy: None,
     };
-    let PlannedUpdate { mut plan, before, image } = offline_sysroot::plan(os, target)?;
+    let PlannedUpdate { mut plan, before, image } = update_plan::plan(os, target)?;
     if let Some(image) = image.filter(|_| args.fetch_size) {
         // The plan is true without the size.
         match os.measure(&image) {

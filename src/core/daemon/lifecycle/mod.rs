@@ -283,8 +283,8 @@ impl DaemonPhase {
                 vec![DaemonCommand::Wait(DaemonDelay::Grant(delay.retry_after))]
             }
             Self::AwaitingGrant { target, .. } => vec![DaemonCommand::RequestGrant(target.clone())],
-            Self::Draining { target, is_overdue: is_late, .. } => {
-                let wait = (!is_late).then_some(DaemonCommand::Wait(DaemonDelay::Drain));
+            Self::Draining { target, is_overdue, .. } => {
+                let wait = (!is_overdue).then_some(DaemonCommand::Wait(DaemonDelay::Drain));
                 [DaemonCommand::Drain(target.clone())].into_iter().chain(wait).collect()
             }
             Self::Applying { target } => vec![DaemonCommand::Apply(target.clone())],

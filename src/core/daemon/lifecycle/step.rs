@@ -25,7 +25,7 @@ impl Lifecycle {
             (_, DaemonEvent::DesiredChanged(desired)) => self.desired_changed(desired),
             (_, DaemonEvent::NoDesiredConfig(reason)) => self.desires_nothing(reason),
             (_, DaemonEvent::Failed(problem)) => self.failed(problem),
-            (DaemonPhase::Observing, DaemonEvent::Observed(look)) => self.observed(look),
+            (DaemonPhase::Observing, DaemonEvent::Observed(observation)) => self.observed(observation),
             (DaemonPhase::Fetching { target }, DaemonEvent::Fetched) => {
                 let target = target.clone();
                 self.enter(DaemonPhase::Preparing { target })
@@ -190,8 +190,8 @@ impl Lifecycle {
         if self.phase == DaemonPhase::Idle { self.follow_desired() } else { self.stay() }
     }
 
-    fn observed(mut self, look: HostObservation) -> LifecycleStep {
-        let HostObservation { current, boot_check, blocked, is_forced, finalize_failure } = look;
+    fn observed(mut self, observation: HostObservation) -> LifecycleStep {
+        let HostObservation { current, boot_check, blocked, is_forced, finalize_failure } = observation;
         (self.current, self.blocked, self.is_forced, self.finalize_failure) =
             (current, blocked, is_forced, finalize_failure);
         match boot_check {

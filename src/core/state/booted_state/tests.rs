@@ -15,8 +15,8 @@ fn deployment(commit: &str) -> DeploymentId {
 /// Return the record of `generation`, made for the deployment of `commit`.
 fn record(generation: &str, commit: &str) -> GenerationRecord {
     let mut record = GenerationRecord { generation: generation.into(), ..intent(BOOT).record };
-    if let Some(bound) = &mut record.deployment {
-        commit.clone_into(&mut bound.commit);
+    if let Some(deployed) = &mut record.deployment {
+        commit.clone_into(&mut deployed.commit);
     }
     record
 }

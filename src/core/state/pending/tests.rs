@@ -5,14 +5,14 @@ use super::*;
 
 /// Return a generation that was staged in the boot `boot`.
 pub(crate) fn intent(boot: &str) -> StagedGeneration {
-    let bound = r#"{"stateroot":"os","commit":"c2","serial":0,"image":null,"imageDigest":null,"configImage":null,"kernelArguments":[]}"#;
+    let deployed = r#"{"stateroot":"os","commit":"c2","serial":0,"image":null,"imageDigest":null,"configImage":null,"kernelArguments":[]}"#;
     let record = format!(
-        r#"{{"schema":1,"generation":"new","config":"c","configHash":"sha256:1","profile":"native","deployment":{bound},"bootId":"{boot}","applied":[],"unsupported":[],"deferred":[],"createdDirectories":[],"originals":[]}}"#
+        r#"{{"schema":1,"generation":"new","config":"c","configHash":"sha256:1","profile":"native","deployment":{deployed},"bootId":"{boot}","applied":[],"unsupported":[],"deferred":[],"createdDirectories":[],"originals":[]}}"#
     );
     StagedGeneration {
         version: VERSION,
         record: GenerationRecord::parse(record.as_bytes()).unwrap(),
-        deployment: serde_json::from_str(bound).unwrap(),
+        deployment: serde_json::from_str(deployed).unwrap(),
         kernel_arguments: KernelArguments::parse("rw"),
         layering: PackageLayering::default(),
         document: Value::Null,

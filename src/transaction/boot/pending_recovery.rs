@@ -1,61 +1,16 @@
-//! Unlocking of the staged generation before the reboot, and recovery of the pending one after it.
+//! Recovery of the pending generation: what is left to do after a boot, a shutdown or an interruption.
 
-use std::path::Path;
-
-use crate::core::history::{HistoryEvent, HistoryNote};
 use crate::core::state::booted_state::PendingOutcome;
-use crate::core::state::pending::{PendingEntry, PendingGeneration, UpdateFailure};
-use crate::host::{LockedHost, ServiceControl};
-use crate::os::Sysroot;
+use crate::core::state::pending::{PendingGeneration, UpdateFailure};
+use crate::host::LockedHost;
 use crate::os::protocol::SysrootAccess;
 use crate::transaction::boot::automatic_rollback;
 use crate::transaction::boot::error::BootError;
-use crate::transaction::history;
 use crate::transaction::state::{interrupted, pending};
-use crate::transaction::update::error::UpdateError;
-use crate::transaction::update::{extensions, interrupted_request, rollback_pin, space, stage};
+use crate::transaction::update::running_host::interrupted_request;
+use crate::transaction::update::stage::rollback_pin;
+use crate::transaction::update::{extensions, stage};
 use crate::transaction::{SysrootOpener, TransactionError};
-
-/// Unit of ostree whose `ExecStop=` finalizes the staged deployment at shutdown.
-const FINALIZER: &str = "ostree-finalize-staged.service";
-
-/// Unlock the staged deployment of `pending`: the next shutdown finalizes it. Unlocking is the last step;
-/// everything that finalization reads is durable before.
-pub fn unlock(
-    os: &mut dyn Sysroot,
-    services: &dyn ServiceControl,
-    host: &LockedHost<'_>,
-    pending: &PendingGeneration,
-) -> Result<(), TransactionError> {
-    ensure_finalize_drop_in(services)?;
-    let id = pending.staged.deployment.id();
-    if !stage::staged_deployment(os)?.is_some_and(|staged| stage::is_pending(&staged, pending)) {
-        return Err(UpdateError::NotStaged(pending.generation().to_owned()).into());
-    }
-    space::ensure_space_to_finalize(os, &id)?;
-    rollback_pin::pin_base(os, host, pending)?;
-    pending::append_entry(host.as_root(), &PendingEntry::Unlocked { boot_id: host.boot_id().to_owned() })?;
-    os.unlock(&id)?;
-    history::note(host, HistoryEvent::Unlocked, HistoryNote::of(&pending.staged.record));
-    Ok(())
-}
-
-/// Fail unless the `ExecStop=` of [`FINALIZER`] is `flameholder finalize`: plain ostree would finalize the
-/// generation without its configuration. If systemd does not answer, the check is skipped; the activation
-/// service then writes the configuration in the next boot.
-fn ensure_finalize_drop_in(services: &dyn ServiceControl) -> Result<(), TransactionError> {
-    let Some(commands) = services.stop_commands(FINALIZER) else { return Ok(()) };
-    let binds = |command: &Vec<String>| {
-        command.first().is_some_and(|program| Path::new(program).file_name() == Some("flameholder".as_ref()))
-            && command.get(1).is_some_and(|verb| verb == "finalize")
-    };
-    if commands.iter().any(binds) {
-        return Ok(());
-    }
-    let lines: Vec<String> = commands.iter().map(|command| format!("`{}`", command.join(" "))).collect();
-    let instead = if lines.is_empty() { "empty".to_owned() } else { lines.join(", ") };
-    Err(BootError::FinalizeDropInMissing { unit: FINALIZER, instead }.into())
-}
 
 /// State of the pending generation after recovery.
 #[derive(Debug)]

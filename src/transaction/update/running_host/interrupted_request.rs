@@ -1,10 +1,10 @@
 //! Leftovers of a request to rpm-ostreed whose result this agent did not see.
 
-use super::stage;
 use crate::host::LockedHost;
 use crate::os::protocol::SysrootAccess;
 use crate::os::{DeploymentId, Sysroot};
 use crate::transaction::state::rpm_ostree_request;
+use crate::transaction::update::stage;
 use crate::transaction::{SysrootOpener, TransactionError};
 
 /// Discard the deployment that an interrupted request left staged, and the images that no deployment has, which may be

@@ -2,11 +2,12 @@
 //! libostree.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test reports by panicking")]
 
+use std::path::Path;
 use std::time::Duration;
 
 use super::*;
-use crate::core::state::pending::StagedGeneration;
 use crate::core::state::pending::tests::intent;
+use crate::core::state::pending::{PendingEntry, StagedGeneration};
 use crate::core::values::deployment::DeploymentId;
 use crate::core::values::identifiers::GenerationId;
 use crate::core::values::kernel_arguments::KernelArguments;
