@@ -3,8 +3,8 @@
 use crate::cluster::ClusterError;
 use crate::cluster::introduction::IntroductionError;
 use crate::core::config::artifact::ArtifactRefError;
+use crate::core::config::received::document_set::DocumentSetError;
 use crate::core::fleet::SilentNodes;
-use crate::core::plan::plain_ignition::document_set::DocumentSetError;
 use crate::core::state::installation::image_agent::{AgentVersionError, IMAGE_COMMAND};
 use crate::core::values::causes::chain;
 use crate::core::values::identifiers::ConfigName;

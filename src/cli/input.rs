@@ -11,11 +11,11 @@ use crate::core::config::artifact::ArtifactRef;
 use crate::core::config::butane::{LocalFiles, NoLocalFiles};
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::received;
+use crate::core::config::received::document_set::merge_artifact;
+use crate::core::config::received::{IgnitionOrigin, ReceivedObject, ReferencedContents};
 use crate::core::config::settings::server_url::{ServerUrl, is_url};
 use crate::core::config::settings::source::SourceName;
-use crate::core::plan::plain_ignition;
-use crate::core::plan::plain_ignition::document_set::merge_artifact;
-use crate::core::plan::plain_ignition::{IgnitionOrigin, ReceivedObject, ReferencedContents};
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;
 use crate::host::Root;
@@ -42,7 +42,7 @@ pub(crate) fn load_configuration(
         Some(name) if ArtifactRef::is_meant_by(name) => load_artifact(name, &contents),
         Some(url) if is_url(url) => {
             let address: ServerUrl = url.parse().map_err(|error| CliError::Usage(format!("{error}")))?;
-            let stem = plain_ignition::stem_of(address.last_element());
+            let stem = received::stem_of(address.last_element());
             let document =
                 InputDocument { bytes: &access.fetch(&address)?, shown: url, stem, file: Path::new("-") };
             document.decoded(&contents, DecodedConfig::decode)
@@ -91,7 +91,7 @@ fn load_file(
     decode: ConfigDecoder,
 ) -> Result<DecodedConfig, CliError> {
     let (bytes, shown) = (load_document(file)?, display_name(file));
-    let stem = plain_ignition::DEFAULT_STEM;
+    let stem = received::DEFAULT_STEM;
     InputDocument { bytes: &bytes, shown: &shown, stem, file }.decoded(contents, decode)
 }
 
@@ -140,7 +140,7 @@ impl InputDocument<'_> {
         };
         let received = with_contents(contents, shown, |remote| {
             let local = local_files(file);
-            plain_ignition::parse(bytes, stem, ReferencedContents { local: &*local, remote })
+            received::parse(bytes, stem, ReferencedContents { local: &*local, remote })
         })?;
         let ReceivedObject { config, ignition } = received.map_err(refused)?;
         if let Some(origin) = ignition {

@@ -19,59 +19,6 @@ use crate::transaction::trust::kubelet_restart;
 const WATCHED_TRUST: [&str; 4] = [KUBELET_CA, CLOUD_CA, MERGED_PULL_SECRET, REGISTRY_CAS];
 
 impl Daemon {
-    /// Start the jobs of trust material and pinned images that are due, as far as no other job runs. A host that is about to
-    /// reboot gets them afterwards: its kubelet and its container runtime start anew then.
-    pub(super) fn begin_side_jobs(&mut self) {
-        let is_leaving = matches!(
-            self.lifecycle.phase,
-            DaemonPhase::Rebooting { inhibited_by: None, .. }
-                | DaemonPhase::ShuttingDown { .. }
-                | DaemonPhase::Stopping
-        );
-        if is_leaving {
-            return;
-        }
-        if let Err(problem) = self.pins.begin() {
-            self.finish_pins(DaemonEvent::Failed(problem));
-        }
-        if self.jobs.is_running() {
-            return;
-        }
-        self.begin_grant_end();
-        if self.jobs.is_running() {
-            return;
-        }
-        if let Some(job) = self.trust.next_job() {
-            if let Err(problem) = self.jobs.begin(JobKind::Trust, job) {
-                let event = self.trust.fail(problem);
-                self.handle(event);
-            }
-        } else if let Some(job) = self.pins.next_job()
-            && let Err(problem) = self.jobs.begin(JobKind::Pins, job)
-        {
-            self.finish_pins(DaemonEvent::Failed(problem));
-        }
-    }
-
-    /// Start the job that ends a grant, if one has ended and no other job runs.
-    pub(super) fn begin_grant_end(&mut self) {
-        if self.jobs.is_running() {
-            return;
-        }
-        if let Some(job) = self.grant_end.next_job(&self.root, &self.lifecycle)
-            && let Err(problem) = self.jobs.begin(JobKind::Grant, job)
-        {
-            self.grant_end.finish(&DaemonEvent::Failed(problem));
-        }
-    }
-
-    /// Take the result of a job of pinned images.
-    fn finish_pins(&mut self, event: DaemonEvent) {
-        if let Some(event) = self.pins.finish(event) {
-            self.handle(event);
-        }
-    }
-
     /// Take the progress or the result of a job that runs beside all others.
     pub(super) fn finish_pulls(&mut self, finished: WorkResult) {
         if !finished.is_progress {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use tokio::time::Instant;
 
 use super::Daemon;
 use crate::core::daemon::grant::{GrantDelay, GrantWait};
@@ -125,21 +124,6 @@ impl Daemon {
         if let Some(event) = self.pins.deliver(delivery, found.is_ok_and(|found| found.is_some())) {
             self.handle(event);
         }
-        self.begin_side_jobs();
-    }
-
-    /// Return the time of the next job beside those of the lifecycle.
-    pub(super) fn side_job_time(&self) -> Option<Instant> {
-        let times = [self.trust.due(), self.pins.due(), self.grant_end.due(), self.renewal.due()];
-        times.into_iter().flatten().min()
-    }
-
-    pub(super) fn side_job_due(&mut self) {
-        let now = Instant::now();
-        self.trust.expire(now);
-        self.pins.expire(now);
-        self.grant_end.expire(now);
-        self.renewal.expire(now);
         self.begin_side_jobs();
     }
 }

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use crate::core::config::artifact::{ArtifactFiles, ArtifactRef, PulledArtifact};
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::plan::plain_ignition::document_set::{DocumentSetError, merge_artifact};
+use crate::core::config::received::document_set::{DocumentSetError, merge_artifact};
 use crate::source::contents_fetcher::ContentsFetcher;
 use crate::source::polled::{PlaceAnswer, PollError, PolledPlace, follow};
 use crate::source::{SourceCommand, SourceEvent};

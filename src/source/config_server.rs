@@ -8,9 +8,9 @@ use crate::core::config::butane::NoLocalFiles;
 use crate::core::config::decode;
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
-use crate::core::plan::plain_ignition;
-use crate::core::plan::plain_ignition::ReferencedContents;
-use crate::core::plan::plain_ignition::document_set::DocumentSetError;
+use crate::core::config::received;
+use crate::core::config::received::ReferencedContents;
+use crate::core::config::received::document_set::DocumentSetError;
 use crate::core::values::tree::ContentDigest;
 use crate::https;
 use crate::https::{DocumentAnswer, DocumentRequest, DocumentVersion};
@@ -79,10 +79,10 @@ impl PolledPlace for ConfigServer {
         document: &Vec<u8>,
         remote: &RemoteContents,
     ) -> Result<MachineConfig, UnresolvedConfig<DocumentSetError>> {
-        let stem = plain_ignition::stem_of(self.request.url.last_element());
+        let stem = received::stem_of(self.request.url.last_element());
         let referenced = ReferencedContents { local: &NoLocalFiles, remote };
         let refused = |refusals| DocumentSetError::Refused { file: self.request.url.to_string(), refusals };
-        let received = plain_ignition::parse(document, stem, referenced);
+        let received = received::parse(document, stem, referenced);
         let config = received.map_err(|error| error.map_refused(refused))?.config;
         decode::decode(&config).map_err(refused)?;
         Ok(config)

@@ -14,9 +14,9 @@ use tokio::time::sleep;
 
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::received::ReferencedContents;
+use crate::core::config::received::document_set::{DocumentSet, is_document};
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonProblem, ProblemClass};
-use crate::core::plan::plain_ignition::ReferencedContents;
-use crate::core::plan::plain_ignition::document_set::{DocumentSet, is_document};
 use crate::core::values::causes::chain;
 use crate::core::values::limits;
 use crate::core::values::refusal::RefusalList;

@@ -10,8 +10,8 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::received::document_set::DocumentSetError;
 use crate::core::daemon::lifecycle::{ConfigRef, DaemonPhase, DaemonProblem, ProblemClass};
-use crate::core::plan::plain_ignition::document_set::DocumentSetError;
 use crate::core::values::causes::chain;
 use crate::host::facts::boot;
 use crate::host::memory_file::MemoryFile;

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use flameholder::core::config::received::served;
 use flameholder::core::config::settings::{FragmentFile, Settings};
-use flameholder::core::plan::first_boot;
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::paths;
 use serde::Deserialize;
@@ -136,8 +136,7 @@ fn butane_configs_are_valid() {
         };
         if let Some(encapsulated) = inline(paths::ENCAPSULATED) {
             let content = inline(paths::CONTENT).unwrap();
-            let document =
-                first_boot::configuration(encapsulated.as_bytes(), Some(content.as_bytes())).unwrap();
+            let document = served::configuration(encapsulated.as_bytes(), Some(content.as_bytes())).unwrap();
             assert_eq!(document["metadata"]["name"], "final", "{shown}");
         }
         let of_ours = "/etc/flameholder/config.d/";

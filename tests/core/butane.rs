@@ -7,7 +7,7 @@ use flameholder::core::config::butane::{LocalFiles, NoLocalFiles};
 use flameholder::core::config::decode;
 use flameholder::core::config::host_config::HostConfig;
 use flameholder::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
-use flameholder::core::plan::plain_ignition::{self, ReceivedObject, ReferencedContents};
+use flameholder::core::config::received::{self, ReceivedObject, ReferencedContents};
 use flameholder::core::values::refusal::RefusalList;
 use flameholder::host::local_directory::LocalDirectory;
 
@@ -33,7 +33,7 @@ fn parse(bytes: &[u8], local: &dyn LocalFiles) -> Result<ReceivedObject, Refusal
     let mut remote = RemoteContents::default();
     remote.insert(EMPTY.parse().unwrap(), Vec::new());
     let referenced = ReferencedContents { local, remote: &remote };
-    plain_ignition::parse(bytes, "a", referenced).map_err(UnresolvedConfig::refusals)
+    received::parse(bytes, "a", referenced).map_err(UnresolvedConfig::refusals)
 }
 
 /// Read a config as a host does. The name depends on the text.

@@ -16,11 +16,11 @@ use crate::core::config::artifact::ArtifactRef;
 use crate::core::config::decode;
 use crate::core::config::ignition::remote_contents::{RemoteContents, UnresolvedConfig};
 use crate::core::config::machine_config::MachineConfig;
+use crate::core::config::received;
+use crate::core::config::received::ReferencedContents;
+use crate::core::config::received::document_set::{DocumentSetError, is_document};
 use crate::core::config::render::documents::name_documents;
 use crate::core::config::render::{PoolName, ReleaseImages, RenderedName, render};
-use crate::core::plan::plain_ignition;
-use crate::core::plan::plain_ignition::ReferencedContents;
-use crate::core::plan::plain_ignition::document_set::{DocumentSetError, is_document};
 use crate::core::values::image::{ImageRef, ImageRefError};
 use crate::core::values::refusal::{Refusal, RefusalList};
 use crate::source::directory::config_files;
@@ -102,7 +102,7 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
         let bytes = load_document(file)?;
         return checked_configs(&bytes, &shown, |remote| {
             let local = local_files(file);
-            plain_ignition::parse_all(&bytes, &name, ReferencedContents { local: &*local, remote })
+            received::parse_all(&bytes, &name, ReferencedContents { local: &*local, remote })
         });
     };
     let artifact: ArtifactRef = name.parse()?;
@@ -111,7 +111,7 @@ fn load_configs(file: &Path) -> Result<Vec<MachineConfig>, CliError> {
     for document in files.at_root().filter(|file| is_document(&file.path)) {
         let (name, bytes) = (&document.path, &document.contents);
         let parsed = checked_configs(bytes, &format!("{artifact}: {name}"), |remote| {
-            plain_ignition::parse_all(bytes, name, ReferencedContents { local: &files, remote })
+            received::parse_all(bytes, name, ReferencedContents { local: &files, remote })
         });
         configs.extend(parsed?);
     }

@@ -16,6 +16,7 @@ pub mod machine_configuration;
 pub mod managed_files;
 pub mod policy;
 pub mod protected;
+pub mod received;
 pub mod registries;
 pub mod render;
 pub mod settings;

@@ -11,7 +11,6 @@ pub mod first_presets;
 pub mod irreconcilable_changes;
 pub mod kubeconfig;
 pub mod password;
-pub mod plain_ignition;
 pub mod reconcile;
 pub mod remaining_work;
 pub mod service_actions;

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::core::plan::first_boot;
+use crate::core::config::received::served;
 use crate::core::plan::first_boot::IGNITION_PRESET;
 use crate::core::state::booted_state;
 use crate::core::state::booted_state::{BootedState, PendingOutcome};
@@ -46,7 +46,7 @@ pub fn load(root: &Root) -> Result<Option<FirstBootConfig>, TransactionError> {
     let read = |path| root.read(&ManagedPath::constant(path), limits::DOCUMENT_BYTES);
     let Some(encapsulated) = read(ENCAPSULATED)? else { return Ok(None) };
     let content = read(CONTENT)?;
-    let document = first_boot::configuration(&encapsulated, content.as_deref())?;
+    let document = served::configuration(&encapsulated, content.as_deref())?;
     // Ignition has written the entries that no host takes already, so refusing them would only keep the node
     // from joining.
     let configuration = DecodedConfig::parse_applied(document.to_string().as_bytes())?;

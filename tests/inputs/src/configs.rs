@@ -4,9 +4,9 @@ use flameholder::core::config::butane::NoLocalFiles;
 use flameholder::core::config::contents::ContentsDecoder;
 use flameholder::core::config::ignition::remote_contents::RemoteContents;
 use flameholder::core::config::machine_config::{self, MachineConfig};
+use flameholder::core::config::received::{self, ReferencedContents};
 use flameholder::core::config::{decode, machine_configuration};
 use flameholder::core::plan::Plan;
-use flameholder::core::plan::plain_ignition::{self, ReferencedContents};
 use flameholder::core::values::profile::Profile;
 use flameholder::core::values::refusal::RefusalList;
 
@@ -24,7 +24,7 @@ pub(crate) fn machine_config(input: &[u8]) {
 
 pub(crate) fn ignition(input: &[u8]) {
     let referenced = ReferencedContents { local: &NoLocalFiles, remote: &RemoteContents::default() };
-    match plain_ignition::parse(input, plain_ignition::DEFAULT_STEM, referenced) {
+    match received::parse(input, received::DEFAULT_STEM, referenced) {
         Ok(received) => check_config(&received.config),
         Err(unresolved) => check_refusals(&unresolved.refusals()),
     }

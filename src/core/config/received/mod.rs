@@ -1,11 +1,12 @@
-//! Ignition and Butane configs in place of a MachineConfig, such as the answer of a config server: the MachineConfig that
-//! stands for one, and the refusal of work that Ignition alone does, at the first boot of a machine.
+//! Documents as operators and servers give them: MachineConfigs, and Ignition or Butane configs in their place, such as the
+//! answer of a config server. An Ignition config becomes the MachineConfig that stands for it; work that Ignition alone does, at
+//! the first boot of a machine, is refused.
 
 pub mod document_set;
+pub mod served;
 
 use serde_json::{Map, Value, json};
 
-use super::first_boot;
 use crate::core::config::butane::LocalFiles;
 use crate::core::config::contents::ContentsDecoder;
 use crate::core::config::ignition::newest;
@@ -183,7 +184,7 @@ fn carrier(
     let files = parsed.config.storage.and_then(|storage| storage.files).unwrap_or_default();
     if let (Some(encapsulated), Some(content)) = (contents(&files, ENCAPSULATED)?, contents(&files, CONTENT)?)
     {
-        return Ok(served(&encapsulated, &content, &files)?);
+        return Ok(served_config(&encapsulated, &content, &files)?);
     }
     let ResolvedIgnition { document, unused } = resolve(document, remote)?;
     let left_out = WITHOUT_EFFECT.iter().filter(|section| is_filled(&document, section));
@@ -200,8 +201,12 @@ fn contents(files: &[newest::File], path: &str) -> Result<Option<Vec<u8>>, Refus
     decoded.map(Some).map_err(|error| RefusalList::one(format!("file {path}"), error.to_string()))
 }
 
-fn served(encapsulated: &[u8], content: &[u8], files: &[newest::File]) -> Result<CarrierConfig, RefusalList> {
-    let document = first_boot::configuration(encapsulated, Some(content))?;
+fn served_config(
+    encapsulated: &[u8],
+    content: &[u8],
+    files: &[newest::File],
+) -> Result<CarrierConfig, RefusalList> {
+    let document = served::configuration(encapsulated, Some(content))?;
     let kept = document.pointer("/spec/config/storage/files").and_then(Value::as_array);
     let kept: Vec<&str> = kept.into_iter().flatten().filter_map(|file| file.get("path")?.as_str()).collect();
     let added = files.iter().map(|file| file.path.as_str()).filter(|path| !kept.contains(path));
