@@ -3,7 +3,6 @@
 use crate::cli::change::change_report::{ChangeArgs, ChangeReport};
 use crate::cli::output::terminal::warn;
 use crate::cli::{CliError, CommandOutcome, session};
-use crate::core::state::installation::{COMMAND, EXECUTABLES};
 use crate::host::SystemdServices;
 use crate::report::change::ChangeResult;
 use crate::transaction::handover::installation;
@@ -19,7 +18,7 @@ pub(crate) fn run(args: &ChangeArgs) -> Result<CommandOutcome, CliError> {
     drop(session);
     if let Some(deployment) = needed {
         warn(&format!(
-            "the agent's executables stay: the deployment {deployment} has its units; once it is gone, remove {COMMAND} and {EXECUTABLES}"
+            "the agent's executables stay: the deployment {deployment} needs them; once it is gone, call `flameholder release` again"
         ));
     }
     let Some(ReleaseOutcome { config, kept }) = released else {

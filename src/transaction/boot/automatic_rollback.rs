@@ -47,7 +47,10 @@ pub fn roll_back(
         Ok(()) => {}
         Err(error) if error.is_busy() => return Err(error),
         // `/var` is missing, full or broken. The pending record that is in it makes the other deployment block the target.
-        Err(error) => log::warn!("the rejection is not recorded: {}", error.chain()),
+        Err(error) => log::warn!(
+            "the rejection cannot be recorded; the deployment that boots next blocks the target: {}",
+            error.chain()
+        ),
     }
     os.set_default(&pending.staged.base)?;
     Ok(RollbackResult::BootsNext)
