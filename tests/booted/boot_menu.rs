@@ -98,6 +98,16 @@ fn run_with_a_full_disk(host: &Host, command: &[&str]) {
     assert!(!host.read_etc("shadow").unwrap().contains("rotated"));
 }
 
+/// Generation one, booted again, whose early activation could not carry the files forward.
+fn host_that_could_not_carry() -> Host {
+    testbed::preconditions::require_strace();
+    let (host, _) = two_after_one();
+    host.shut_down();
+    host.boot_kernel(1);
+    run_with_a_full_disk(&host, &ACTIVATE);
+    host
+}
+
 fn assert_carried(host: &Host) {
     assert!(host.read_etc("shadow").unwrap().contains("rotated"));
     assert_eq!(host.read_etc(OTHER_POD).as_deref(), Some("in two"));
@@ -108,11 +118,7 @@ const AFTER_MOUNTS: [&str; 3] = ["flameholder", "activate", "--after-mounts"];
 
 #[test]
 fn files_are_carried_at_the_second_attempt_before_the_workload_starts() {
-    testbed::preconditions::require_strace();
-    let (host, _) = two_after_one();
-    host.shut_down();
-    host.boot_kernel(1);
-    run_with_a_full_disk(&host, &ACTIVATE);
+    let host = host_that_could_not_carry();
     assert!(host.path("run/flameholder/awaits-mounts").exists());
     host.run_ok(AFTER_MOUNTS);
     assert_carried(&host);
@@ -120,11 +126,7 @@ fn files_are_carried_at_the_second_attempt_before_the_workload_starts() {
 
 #[test]
 fn next_boot_carries_the_files_if_the_power_went_before_the_workload_started() {
-    testbed::preconditions::require_strace();
-    let (host, _) = two_after_one();
-    host.shut_down();
-    host.boot_kernel(1);
-    run_with_a_full_disk(&host, &ACTIVATE);
+    let host = host_that_could_not_carry();
     host.power_cut();
     let boot = host.boot_entry(1).assert_success();
     assert!(boot.activate.stdout.contains("carried forward"), "{boot:?}");
@@ -133,11 +135,7 @@ fn next_boot_carries_the_files_if_the_power_went_before_the_workload_started() {
 
 #[test]
 fn files_that_the_workload_wrote_are_not_overwritten_by_those_that_could_not_be_carried() {
-    testbed::preconditions::require_strace();
-    let (host, _) = two_after_one();
-    host.shut_down();
-    host.boot_kernel(1);
-    run_with_a_full_disk(&host, &ACTIVATE);
+    let host = host_that_could_not_carry();
     run_with_a_full_disk(&host, &AFTER_MOUNTS);
     host.write_etc(POD, "in one again");
     host.power_cut();

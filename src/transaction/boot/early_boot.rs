@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Duration;
 
 use super::activate::{ActivationMode, ActivationOutcome, ActivationStage, LastBootedNote};
 use super::carry_forward::CarriedFiles;
@@ -154,23 +155,19 @@ fn recover_or_await_mount(
     namespace: &MountNamespace,
     stage: ActivationStage,
 ) -> Result<Option<ManagedPath>, TransactionError> {
-    let awaited = match recover_any_deployment(host, namespace) {
-        Err(TransactionError::Recovery(RecoveryError::StagingMissing(directory)))
-            if is_below_awaited_mount(host, &directory)? =>
-        {
-            directory
-        }
+    let missing = match recover_any_deployment(host, namespace) {
+        Err(TransactionError::Recovery(RecoveryError::StagingMissing(directory))) => directory,
         recovered => return recovered.map(|()| None),
     };
-    if stage == ActivationStage::Early {
-        return Ok(Some(awaited));
+    let limit = match stage {
+        ActivationStage::Early => Duration::ZERO,
+        _ => boot_check_time::mount_limit(host),
+    };
+    let mounts = AwaitedMounts::look_until_made(host, &BTreeSet::from([missing.clone()]), limit)?;
+    match mounts.above(host, &missing) {
+        Some(_) => Ok(Some(missing)),
+        None => recover_any_deployment(host, namespace).map(|()| None),
     }
-    let paths = BTreeSet::from([awaited.clone()]);
-    let mounts = AwaitedMounts::look_until_made(host, &paths, boot_check_time::mount_limit(host))?;
-    if mounts.above(host, &awaited).is_some() {
-        return Ok(Some(awaited));
-    }
-    recover_any_deployment(host, namespace).map(|()| None)
 }
 
 /// Undo what can be reached of an interrupted change, before services read it, and leave the rest to the time after the mounts:
@@ -253,7 +250,9 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
             }
         };
         match recover::recover(&other, &NoServices, found.as_ref(), host.boot_id()) {
-            Err(RecoveryError::StagingMissing(directory)) if is_below_awaited_mount(host, &directory)? => {
+            Err(RecoveryError::StagingMissing(directory))
+                if AwaitedMounts::look(host)?.above(host, &directory).is_some() =>
+            {
                 elsewhere = RecoveryError::StagingMissing(directory);
             }
             // Only an open change can be of this deployment, and only once its journal is found.
@@ -267,10 +266,6 @@ fn recover_any_deployment(host: &LockedHost<'_>, namespace: &MountNamespace) -> 
         }
     }
     Err(elsewhere.into())
-}
-
-fn is_below_awaited_mount(host: &LockedHost<'_>, directory: &ManagedPath) -> Result<bool, TransactionError> {
-    Ok(AwaitedMounts::look(host)?.above(host, directory).is_some())
 }
 
 /// List the other deployments of the stateroot from the directory, including deployments without a boot
