@@ -27,7 +27,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "source error",
         "The desired config cannot be read from its source",
-        "The host stays as it is, and the source is asked again. Check that the source (cluster, directory, server or registry) can be\nreached from this host and that what it offers is well formed; `flameholder status` names the source and its error.",
+        "The host stays as it is, and the source is asked again. Check that the source (cluster, directory, server\nor registry) can be reached from this host and that what it offers is well formed; `flameholder status`\nnames the source and its error.",
     ),
     explain(
         "Observing",
@@ -57,7 +57,7 @@ const PHASES: [MessageExplanation; 20] = [
     explain(
         "Draining",
         "The node is to be drained before the update",
-        "The cluster's drain controller, or with [drain] the daemon itself, cordons and drains the node. If this lasts, a PodDisruptionBudget is the usual cause:\n`kubectl get poddisruptionbudgets --all-namespaces`.",
+        "The cluster's drain controller, or with [drain] the daemon itself, cordons and drains the node.\nIf this lasts, a PodDisruptionBudget is the usual cause:\n`kubectl get poddisruptionbudgets --all-namespaces`.",
     ),
     explain(
         "Applying",
