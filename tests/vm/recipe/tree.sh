@@ -35,42 +35,63 @@ check() { return 0; }
 depends() { echo ignition ostree; }
 installkernel() { instmods qemu_fw_cfg; }
 install() {
-  inst_multiple chown grep mkdir modprobe mount rm sed umount
-  inst_simple "$moddir/once.conf" /etc/systemd/system/ignition-files.service.d/once.conf
+  inst_multiple chown grep mkdir modprobe mount mountpoint rm sed umount
+  for stage in mount files; do
+    inst_simple "$moddir/$stage.conf" "/etc/systemd/system/ignition-$stage.service.d/flameholder-test.conf"
+  done
+  inst_script "$moddir/policy" /usr/sbin/flameholder-test-policy
   inst_script "$moddir/var" /usr/sbin/flameholder-test-var
   # Ignition runs setfiles on its files even without an SELinux policy.
   if [ -x /usr/sbin/setfiles ]; then inst_multiple setfiles; else inst_script "$moddir/setfiles" /usr/sbin/setfiles; fi
 }
 END
-cat > "$modules35/once.conf" << 'END'
-# Run once per machine, and with the /var that ostree-system-generator mounts only later.
+# Both stages run once per machine, in the deployment's root.
+for stage in mount files; do
+  cat > "$modules35/$stage.conf" << 'END'
 [Unit]
 ConditionPathExists=!/sysroot/etc/.ignition-result.json
 After=ostree-prepare-root.service
 [Service]
+END
+done
+# The first stage that labels files is the first that reads which policy the OS has.
+echo 'ExecStartPre=/usr/sbin/flameholder-test-policy' >> "$modules35/mount.conf"
+cat >> "$modules35/files.conf" << 'END'
+# The /var of the deployment, which ostree-system-generator mounts only later.
 ExecStartPre=/usr/sbin/flameholder-test-var mount
 ExecStartPost=/usr/sbin/flameholder-test-var umount
+ExecStartPost=/usr/sbin/flameholder-test-policy remove
+END
+cat > "$modules35/policy" << 'END'
+#!/bin/sh
+set -e
+if [ "$1" = remove ]; then
+  if grep -q SELINUX=disabled /sysroot/etc/selinux/config; then rm /sysroot/etc/selinux/config; fi
+elif [ ! -e /sysroot/etc/selinux/config ]; then
+  mkdir -p /sysroot/etc/selinux
+  printf 'SELINUX=disabled\nSELINUXTYPE=none\n' > /sysroot/etc/selinux/config
+fi
 END
 cat > "$modules35/var" << 'END'
 #!/bin/sh
 set -e
+stamp=/run/flameholder-test-var
 if [ "$1" = umount ]; then
-  if grep -q SELINUX=disabled /sysroot/etc/selinux/config; then rm /sysroot/etc/selinux/config; fi
-  umount /sysroot/var
+  if [ -e "$stamp" ]; then umount /sysroot/var; fi
   exit 0
 fi
-if [ ! -e /sysroot/etc/selinux/config ]; then
-  mkdir -p /sysroot/etc/selinux
-  printf 'SELINUX=disabled\nSELINUXTYPE=none\n' > /sysroot/etc/selinux/config
+# A config may have its own file system there, which Ignition has mounted.
+if ! mountpoint -q /sysroot/var; then
+  stateroot=$(sed 's,.*ostree=/ostree/boot\.[01]/\([^/]*\)/.*,\1,' /proc/cmdline)
+  mount --bind "/sysroot/sysroot/ostree/deploy/$stateroot/var" /sysroot/var
+  : > "$stamp"
 fi
-stateroot=$(sed 's,.*ostree=/ostree/boot\.[01]/\([^/]*\)/.*,\1,' /proc/cmdline)
-mount --bind "/sysroot/sysroot/ostree/deploy/$stateroot/var" /sysroot/var
 for directory in home lib opt srv usrlocal; do mkdir -p "/sysroot/var/$directory"; done
 mkdir -p -m 0700 /sysroot/var/roothome /sysroot/var/home/core
 chown 1000:1000 /sysroot/var/home/core
 END
 printf '#!/bin/sh\nexit 0\n' > "$modules35/setfiles"
-chmod 755 "$modules35"/{module-setup.sh,setfiles,var}
+chmod 755 "$modules35"/{module-setup.sh,policy,setfiles,var}
 chroot "$tree" dracut --quiet --force --no-hostonly --no-hostonly-cmdline --reproducible --zstd --kver "$release" \
   --modules 'systemd systemd-initrd dracut-systemd base kernel-modules rootfs-block udev-rules usrmount fs-lib shutdown ostree systemd-networkd network url-lib ignition flameholder-test' \
   --drivers 'virtio_blk virtio_net virtio_rng qemu_fw_cfg ext4 overlay loop' --include "/$coldplug" "/$coldplug" \

@@ -15,7 +15,7 @@ use crate::monitor::Monitor;
 use crate::registry::{self, Registry};
 use crate::serial::Serial;
 use crate::wait::until;
-use crate::{evidence, program, snapshot};
+use crate::{evidence, snapshot};
 
 /// Size of the disk that [`Start::data_disk`] names.
 const DATA_DISK_BYTES: u64 = 2 << 30;
@@ -48,7 +48,7 @@ pub struct Start {
     pub origin: HostOrigin,
     /// Record each write to the disk in this file, in the format of the kernel's dm-log-writes.
     pub write_log: Option<PathBuf>,
-    /// Add a disk with an empty ext4 file system, which udev links as `virtio-` and this name in `/dev/disk/by-id`.
+    /// Add an empty disk without a file system, which udev links as `virtio-` and this name in `/dev/disk/by-id`.
     pub data_disk: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub struct Host {
     pub(crate) sockets: TempDir,
     pub(crate) disk: PathBuf,
     pub(crate) write_log: Option<PathBuf>,
-    /// Disk with an empty file system, and its serial.
+    /// Disk besides that of the OS, and its serial.
     pub(crate) data_disk: Option<DataDisk>,
     /// File with the Ignition config of an unprovisioned machine.
     pub(crate) ignition: Option<PathBuf>,
@@ -166,8 +166,6 @@ impl Host {
     fn add_data_disk(&mut self, serial: &str) -> Result<()> {
         let file = self.folder().join("data.raw");
         std::fs::File::create(&file)?.set_len(DATA_DISK_BYTES)?;
-        let mut format = self.lab.program("usr/sbin/mke2fs")?;
-        program::read(format.args(["-q", "-t", "ext4"]).arg(&file))?;
         self.data_disk = Some(DataDisk { file, serial: serial.to_owned() });
         Ok(())
     }

@@ -31,7 +31,7 @@ struct Storage {
     filesystems: Vec<FileSystem>,
 }
 
-/// File system on a disk of its own, which the machine has already: the guest's Ignition has no program that makes one.
+/// File system on a disk of its own, which Ignition makes and Butane writes a mount unit for.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct FileSystem {
@@ -81,7 +81,13 @@ struct Dropin {
 }
 
 impl FileSystem {
-    /// Return the unit that Butane makes, in its words.
+    /// Return what Ignition makes.
+    fn to_json(&self) -> Value {
+        let Self { path, device, format, wipe_filesystem, .. } = self;
+        json!({"path": path, "device": device, "format": format, "wipeFilesystem": wipe_filesystem})
+    }
+
+    /// Return the unit that Butane writes, in its words.
     fn mount_unit(&self) -> Result<Unit> {
         ensure!(
             self.wipe_filesystem && self.with_mount_unit && self.format == "ext4",
@@ -120,6 +126,7 @@ pub(crate) fn to_ignition(config: Option<&str>) -> Result<String> {
             json!({"path": file.path, "mode": file.mode, "overwrite": true, "contents": contents})
         })
         .collect();
+    let file_systems: Vec<Value> = butane.storage.filesystems.iter().map(FileSystem::to_json).collect();
     let mut units = butane.systemd.units;
     units.extend(butane.storage.filesystems.iter().map(FileSystem::mount_unit).collect::<Result<Vec<_>>>()?);
     if !units.iter().any(|unit| unit.name == "sshd.service") {
@@ -150,7 +157,7 @@ pub(crate) fn to_ignition(config: Option<&str>) -> Result<String> {
         .collect();
     let ignition = json!({
         "ignition": {"version": IGNITION},
-        "storage": {"files": files, "links": links},
+        "storage": {"files": files, "filesystems": file_systems, "links": links},
         "systemd": {"units": units},
     });
     Ok(ignition.to_string())
