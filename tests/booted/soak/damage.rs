@@ -1,5 +1,6 @@
-//! Damage to one state file.
+//! Damage to one state file, and the deployments that have it.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -7,12 +8,59 @@ use serde_json::{Value, json};
 use testbed::booted::host::Host;
 
 use super::planted::Plant;
-use super::step::{DamageKind, StateFile};
+use super::step::{CONFIG, DamageKind, MARK, RECORD, StateFile};
 
 /// Name that only documents of a newer release use: no command of this one may believe it.
 pub(super) const DECOY: &str = "rendered-decoy";
 /// Schema that neither release knows.
 const UNKNOWN_SCHEMA: u32 = 9;
+
+/// Deployments with damage in their `/etc`.
+#[derive(Debug, Default)]
+pub(super) struct DamagedDeployments {
+    /// Without the record of their generation, as it was written.
+    pub(super) records: BTreeSet<PathBuf>,
+    /// Without the applied config.
+    pub(super) configs: BTreeSet<PathBuf>,
+    /// Without the mark of an unconfirmed generation.
+    pub(super) marks: BTreeSet<PathBuf>,
+}
+
+impl DamagedDeployments {
+    /// Note damage to the file in the deployment.
+    pub(super) fn note(&mut self, root: PathBuf, file: StateFile) {
+        let _: bool = match file {
+            RECORD => self.records.insert(root),
+            CONFIG => self.configs.insert(root),
+            MARK => self.marks.insert(root),
+            _ => false,
+        };
+    }
+
+    /// Note that the `/etc` of the deployment `root` was merged from that of `base`. Its mark is its own.
+    pub(super) fn inherit(&mut self, root: &Path, base: &Path) {
+        self.repair(root);
+        self.marks.remove(root);
+        for damaged in [&mut self.records, &mut self.configs] {
+            if damaged.contains(base) {
+                damaged.insert(root.to_owned());
+            }
+        }
+    }
+
+    /// Note that the deployment has its record and its config: its generation is confirmed.
+    pub(super) fn repair(&mut self, root: &Path) {
+        self.records.remove(root);
+        self.configs.remove(root);
+    }
+
+    /// Forget deployments that are gone: serial numbers recur.
+    pub(super) fn forget_removed(&mut self) {
+        for damaged in [&mut self.records, &mut self.configs, &mut self.marks] {
+            damaged.retain(|root| root.exists());
+        }
+    }
+}
 
 /// Damage the file, and return true if it exists.
 pub(super) fn damage(host: &Host, file: StateFile, kind: DamageKind, plant: Option<Plant>) -> bool {

@@ -72,7 +72,7 @@ fn ensure(holds: bool, rule: BrokenRule, detail: impl FnOnce() -> String) -> Che
 /// Before its activation, an unconfirmed generation starts no workload.
 pub(super) fn check_waits(run: &SoakRun) -> Checked {
     let is_marked = run.host.etc("flameholder/unconfirmed").exists();
-    ensure(is_marked || run.without_mark.contains(&run.booted_root()), BrokenRule::WorkloadUnchecked, || {
+    ensure(is_marked || run.damaged.marks.contains(&run.booted_root()), BrokenRule::WorkloadUnchecked, || {
         format!("{} is unconfirmed and has no mark", run.booted_root().display())
     })
 }
@@ -139,7 +139,7 @@ fn check_set(run: &SoakRun) -> Checked {
     let mut wrong = etc_differences(host, &text);
     let tool = host.read_var("usrlocal/bin/tool");
     // Without its record, the files of a generation outside `/etc` are not known.
-    let is_known = !run.is_activation_partial && !run.has_damaged_record;
+    let is_known = !run.is_activation_partial && !run.has_damaged_record();
     if tool.as_deref() != Some(&text) && is_known {
         wrong.push(format!("tool: {tool:?}"));
     }
@@ -151,7 +151,7 @@ fn check_set(run: &SoakRun) -> Checked {
 
 /// A difference that an obstructed activation left is reported.
 fn check_drift_reported(run: &SoakRun, is_equal: bool) -> Checked {
-    if is_equal || run.has_damaged_record {
+    if is_equal || run.has_damaged_record() {
         return Ok(());
     }
     let verified = run.host.run(["flameholder", "verify"]);

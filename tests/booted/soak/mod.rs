@@ -5,6 +5,7 @@
 //! `FLAMEHOLDER_EXHAUSTIVE` runs ten times as many. `FLAMEHOLDER_NEXT` names the folder with the executables of the
 //! next release (feature `next-schema`); without it the agent is never exchanged.
 
+mod acts;
 mod damage;
 mod earlier_faults;
 mod invariants;

@@ -10,6 +10,7 @@ use testbed::executables;
 use testbed::model::run::Outcome;
 use testbed::osimage::Os;
 
+use super::damage::DamagedDeployments;
 use super::invariants::Broken;
 use super::obstacle::run_with;
 use super::planted::Plant;
@@ -46,12 +47,7 @@ pub(super) struct SoakRun {
     pub(super) unconfirmed: BTreeMap<PathBuf, PathBuf>,
     /// Deployments that the sequence itself removed.
     pub(super) undeployed: BTreeSet<PathBuf>,
-    /// True from damage to a record, which later deployments inherit, to the next confirmed generation.
-    pub(super) has_damaged_record: bool,
-    /// True from damage to the applied config to the next confirmed generation.
-    has_damaged_config: bool,
-    /// Deployments whose mark the sequence removed.
-    pub(super) without_mark: BTreeSet<PathBuf>,
+    pub(super) damaged: DamagedDeployments,
     /// True from an activation that could not reach, or did not finish, the files outside `/etc` to one that did.
     pub(super) is_activation_partial: bool,
     /// True if the state of the present unconfirmed generation was damaged once: more than one loss is too much.
@@ -78,9 +74,7 @@ impl SoakRun {
             configs: BTreeMap::from([("rendered-start".to_owned(), start)]),
             unconfirmed: BTreeMap::new(),
             undeployed: BTreeSet::new(),
-            has_damaged_record: false,
-            has_damaged_config: false,
-            without_mark: BTreeSet::new(),
+            damaged: DamagedDeployments::default(),
             is_activation_partial: false,
             has_lost_state: false,
             release: AgentRelease::This,
@@ -242,23 +236,38 @@ impl SoakRun {
 
     /// Shut down: finalize a staged deployment, and note it if it is the agent's.
     pub(super) fn shut_down(&mut self, obstacle: Option<Obstacle>) -> Checked {
-        let before: Vec<PathBuf> = self.host.entries().into_iter().map(|entry| entry.root).collect();
+        let before = self.roots();
         if self.host.is_staged() {
             self.command(obstacle, &["finalize"])?;
         }
         self.host.power_cut();
-        for entry in self.host.entries() {
-            if !before.contains(&entry.root) && is_own(&entry.root) {
-                if self.plant == Some(Plant::NoMark) {
-                    std::fs::remove_file(entry.at("etc/flameholder/unconfirmed")).unwrap();
-                }
-                self.unconfirmed.insert(entry.root.clone(), self.booted_root());
-                self.undeployed.remove(&entry.root);
-                self.without_mark.remove(&entry.root);
-                self.has_lost_state = false;
+        self.note_new(&before);
+        for root in self.roots().into_iter().filter(|root| !before.contains(root) && is_own(root)) {
+            if self.plant == Some(Plant::NoMark) {
+                std::fs::remove_file(root.join("etc/flameholder/unconfirmed")).unwrap();
             }
+            self.undeployed.remove(&root);
+            self.unconfirmed.insert(root, self.booted_root());
+            self.has_lost_state = false;
         }
         Ok(())
+    }
+
+    /// Roots of the deployments with a boot entry.
+    pub(super) fn roots(&self) -> Vec<PathBuf> {
+        self.host.entries().into_iter().map(|entry| entry.root).collect()
+    }
+
+    /// Note what deployments that were not there before have from the booted one.
+    pub(super) fn note_new(&mut self, before: &[PathBuf]) {
+        for root in self.roots().iter().filter(|root| !before.contains(root)) {
+            self.damaged.inherit(root, &self.booted_root());
+        }
+    }
+
+    /// True if the record of the booted deployment is damaged, or was when its `/etc` was merged.
+    pub(super) fn has_damaged_record(&self) -> bool {
+        self.damaged.records.contains(&self.booted_root())
     }
 
     /// Boot, and follow the reboots that the units request. The obstacle is there in the first boot only.
@@ -309,43 +318,12 @@ impl SoakRun {
     fn note_boot_check(&mut self, checked: &Outcome) -> Checked {
         let is_confirmed = checked.code == Some(0) && !self.host.etc("flameholder/unconfirmed").exists();
         if self.is_unconfirmed() && is_confirmed {
-            self.unconfirmed.remove(&self.booted_root());
-            self.has_damaged_record = false;
-            self.has_damaged_config = false;
+            let root = self.booted_root();
+            self.unconfirmed.remove(&root);
+            self.damaged.repair(&root);
             invariants::check_confirmed(self, checked)?;
         }
         Ok(())
-    }
-
-    fn act(&mut self, act: OperatorAct) {
-        match act {
-            OperatorAct::Deploy { is_staged } => self.deploy_by_hand(is_staged),
-            OperatorAct::Undeploy(number) => self.undeploy(number),
-        }
-    }
-
-    fn deploy_by_hand(&mut self, is_staged: bool) {
-        let commit = self.host.booted().id().0;
-        let staged: &[&str] = if is_staged { &["--stage"] } else { &[] };
-        let deploy = [&["ostree", "admin", "deploy", "--os=fedora-coreos"], staged, &[&commit]].concat();
-        // Refused while there is no room, for one; that is between the operator and ostree.
-        self.host.run(deploy);
-        self.forget_removed();
-    }
-
-    fn undeploy(&mut self, number: usize) {
-        let before: Vec<PathBuf> = self.host.entries().into_iter().map(|entry| entry.root).collect();
-        let count = before.len() + usize::from(self.host.is_staged());
-        self.host.run(["ostree", "admin", "undeploy", &(number % count).to_string()]);
-        let after: Vec<PathBuf> = self.host.entries().into_iter().map(|entry| entry.root).collect();
-        self.undeployed.extend(before.into_iter().filter(|root| !after.contains(root)));
-        self.forget_removed();
-    }
-
-    /// Serial numbers recur, so a removed deployment must not be known any longer.
-    fn forget_removed(&mut self) {
-        self.unconfirmed.retain(|root, _| root.exists());
-        self.without_mark.retain(|root| root.exists());
     }
 
     fn damage(&mut self, file: StateFile, kind: super::step::DamageKind) {
@@ -357,16 +335,13 @@ impl SoakRun {
             self.has_lost_state = true;
         }
         // Nothing else tells which files the agent wrote: who loses both starts over, beside these files.
-        if file == RECORD && self.has_damaged_config || file == CONFIG && self.has_damaged_record {
+        let root = self.booted_root();
+        let lost_config = self.damaged.configs.contains(&root);
+        if file == RECORD && lost_config || file == CONFIG && self.has_damaged_record() {
             return;
         }
         if damage::damage(&self.host, file, kind, self.plant) {
-            match file {
-                RECORD => self.has_damaged_record = true,
-                CONFIG => self.has_damaged_config = true,
-                MARK => drop(self.without_mark.insert(self.booted_root())),
-                _ => {}
-            }
+            self.damaged.note(root, file);
         }
     }
 

@@ -131,7 +131,7 @@ fn take(run: &mut SoakRun, way: WayOut, named: &Outcome) -> Checked {
         }
         WayOut::MoveRecord => fs::remove_file(run.host.etc("flameholder/generation")).unwrap(),
         // No release wrote a record that the sequence changed.
-        WayOut::OtherRelease if run.has_damaged_record => {
+        WayOut::OtherRelease if run.has_damaged_record() => {
             fs::remove_file(run.host.etc("flameholder/generation")).unwrap();
         }
         WayOut::OtherRelease => run.exchange_agent(),
