@@ -41,7 +41,7 @@ pub enum CliError {
         "this host has a reboot policy (see flameholder.toml(5)), which grants no reboot to a command: without --reboot the deployment is staged and locked, and the daemon reboots once it has a grant; with --override-policy this command reboots at once"
     )]
     NeedsGrant,
-    /// A daemon would undo what the command does.
+    /// A daemon would undo the change of the command.
     #[error(
         "the daemon of this host follows {origin}, which desires {desired}: change it there; with --override-source this command goes on, and the daemon may apply {desired} again"
     )]

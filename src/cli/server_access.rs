@@ -13,7 +13,7 @@ use crate::https;
 use crate::https::{DocumentAnswer, DocumentRequest, DocumentVersion};
 use crate::transaction::state::settings;
 
-/// Wait for requests to servers; `purpose` names what they are for.
+/// Wait for requests to servers; `purpose` says why.
 pub(crate) fn block_on<T>(
     requests: impl Future<Output = T>,
     purpose: impl Fn() -> String,

@@ -1,6 +1,6 @@
 //! Watch of a single object, or of all objects of a kind: a list, by pieces, then a watch for changes. The server ends a
 //! watch every few minutes; the next one continues from the last resource version. After an error, and where that version
-//! expired (status 410), the objects are listed again. What is kept of an object is made as it comes, so that memory does not
+//! expired (status 410), the objects are listed again. The kept part of an object is made as it comes, so that memory does not
 //! grow with the objects of a large cluster.
 //!
 //! The client library's own watcher gives all its watches one duration, of at most 295 seconds, and its delays after
@@ -73,7 +73,7 @@ impl WatchSelection {
 struct Watch<K, F> {
     api: Api<K>,
     selection: WatchSelection,
-    /// Makes of an object what is kept of it.
+    /// Makes the kept part of an object.
     keep: F,
     version: Option<String>,
     open: Option<OpenWatch<K>>,
@@ -99,7 +99,7 @@ fn duration(chance: u32) -> u32 {
     SHORTEST + (LONGEST - SHORTEST) * chance.min(1000) / 1000
 }
 
-/// Change of watched objects, each by its name and what is kept of it.
+/// Change of watched objects, each by its name and the kept part of it.
 #[derive(Debug)]
 pub enum WatchedChange<T> {
     /// All objects, in place of those known before.

@@ -23,7 +23,7 @@ pub enum CriError {
     /// The disk is full.
     #[error("{0}")]
     NoSpace(String),
-    /// The answer lacks what it must have.
+    /// The answer lacks a required member.
     #[error("CRI-O's answer is incomplete: {0}")]
     Unanswered(String),
     /// Any other failure, by the runtime's own words.

@@ -88,7 +88,7 @@ impl Daemon {
         // Before the next job of the lifecycle, which may take its time; and after a phase that had it wait.
         self.begin_side_jobs();
         self.handle(finished.event);
-        // What is published names no block that a verification has released.
+        // The published state names no block that a verification has released.
         if has_released_block && self.lifecycle.blocked.is_some() {
             self.handle(DaemonEvent::StateChanged);
         }

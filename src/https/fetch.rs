@@ -17,7 +17,7 @@ use crate::core::config::settings::server_url::ServerUrl;
 use crate::core::values::limits;
 
 /// Versions of Ignition, the newest first. The config server answers 500 to 3.0. Servers that know nothing of
-/// Ignition send what they have.
+/// Ignition send their only document.
 const EVERY_VERSION: &str = "application/vnd.coreos.ignition+json;version=3.6.0, \
     application/vnd.coreos.ignition+json;version=3.5.0;q=0.9, \
     application/vnd.coreos.ignition+json;version=3.4.0;q=0.8, \

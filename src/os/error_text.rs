@@ -94,7 +94,7 @@ const PHRASES: [(PullFailure, &[&str]); 10] = [
 pub fn pull_failure(text: &str, image: &ImageRef) -> PullFailure {
     // The image's name may contain any of the phrases.
     let text = text.replace(image.name(), "");
-    // Such a text goes on with what the missing part broke.
+    // Such a text goes on with the consequence.
     if !image.transport().is_local() && contains_any(&text, &[CUT_OFF]) {
         return PullFailure::Unreachable;
     }

@@ -46,7 +46,7 @@ impl ConfigServerSource {
     }
 }
 
-/// The server, and what is known of its document.
+/// The server, and the last state of its document.
 struct ConfigServer {
     request: DocumentRequest,
     known: KnownDocument,

@@ -125,7 +125,7 @@ mod tests {
         let directory = folder.path().join(&FETCHED_CONTENTS[1..]);
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
         assert_eq!((mode(&directory), mode(&directory.join(ABC))), (0o700, 0o600));
-        // Damaged contents, and what a killed process left.
+        // Damaged contents, and files that a killed process left.
         fs::write(directory.join(ABC), "abd").unwrap();
         assert_eq!(cache.load(&abc), None);
         cache.store(&abc, b"abc").unwrap();

@@ -15,7 +15,7 @@ use crate::https::{HttpsError, fetch_contents};
 /// Longest time until all contents of a config are there.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// Failure to get contents that a config names. The text names the URL without its query, and what the contents are for.
+/// Failure to get contents that a config names. The text names the URL without its query, and their file or unit.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     #[error("the contents of {purpose} cannot be fetched from {url}")]
@@ -56,7 +56,7 @@ impl FetchError {
 #[derive(Debug)]
 pub struct ContentsFetcher {
     cache: ContentsCache,
-    /// True if the cache gets what is fetched, and loses what no config names.
+    /// True if the cache gets fetched contents, and loses those that no config names.
     keeps: bool,
 }
 
@@ -67,7 +67,7 @@ impl ContentsFetcher {
         Self { cache: ContentsCache::of(root), keeps: false }
     }
 
-    /// Create a fetcher that keeps what it fetched.
+    /// Create a fetcher with a cache.
     #[must_use]
     pub fn keeping(root: Root) -> Self {
         Self { cache: ContentsCache::of(root), keeps: true }

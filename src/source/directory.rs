@@ -65,8 +65,8 @@ fn ensure_trusted(files: &[PathBuf]) -> Result<(), DirectoryError> {
     Ok(files.iter().try_for_each(|file| ensure_only_root_changes(file))?)
 }
 
-/// Read the config at a path with what it names, under the name that the daemon gives it. An operator's command reads it so as well:
-/// it trusts the files that it was given.
+/// Read the config at a path with the contents that it names, under the name that the daemon gives it. An operator's command
+/// reads it so as well: it trusts the files that it was given.
 pub fn read_config(
     path: &Path,
     remote: &RemoteContents,
@@ -243,8 +243,8 @@ impl DirectorySource {
         Ok(FetchedConfig { document: Some(document), policy: None })
     }
 
-    /// Load the config, and fetch what it names. Adds further directories in which a change matters: that in which owners or modes
-    /// have to be corrected, which may be far above the files, and those of local files.
+    /// Load the config, and fetch the contents that it names. Adds further directories in which a change matters: that in which
+    /// owners or modes have to be corrected, which may be far above the files, and those of local files.
     async fn load(&self, others: &mut BTreeSet<PathBuf>) -> Result<MachineConfig, DirectoryError> {
         let asked = RefCell::new(BTreeSet::new());
         let loaded = self.contents.read(|remote| self.load_with(remote, &mut asked.borrow_mut())).await;

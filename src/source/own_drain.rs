@@ -252,7 +252,7 @@ impl NodeDrain {
         }
     }
 
-    /// Cordon the Node, and evict each pod that has to go; returns what is waited for, or nothing once the Node is drained.
+    /// Cordon the Node, and evict each pod that has to go; returns the reason to wait, or nothing once the Node is drained.
     async fn round(&self) -> Result<Option<String>, ClusterError> {
         self.client.cordon(&self.target.config).await?;
         let mut waits = Vec::new();

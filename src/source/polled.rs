@@ -20,7 +20,7 @@ use crate::source::artifact::ArtifactPullError;
 use crate::source::contents_fetcher::{ContentsFetcher, FetchError};
 use crate::source::{FetchedConfig, LifecycleView, SourceCommand, SourceEvent, config_ref, delay_after};
 
-/// Shortest time between two requests, whatever an operator asks for.
+/// Shortest time between two requests, also at an operator's request.
 const SPACING: Duration = Duration::from_secs(10);
 
 /// Failure to get the desired config.
@@ -73,19 +73,19 @@ pub(super) enum PlaceAnswer<D> {
     /// The documents have not changed since the last answer.
     Unchanged,
     Documents(D),
-    /// What it has is refused unread, for this reason, whenever it is asked for.
+    /// Its document is refused unread, for this reason, at each request.
     Refused(String),
 }
 
 /// Place with the desired config.
 pub(super) trait PolledPlace {
-    /// What it has, as it was received.
+    /// Its document, as it was received.
     type Documents;
 
     /// Ask once. Cancelled only where the daemon stops.
     async fn ask(&mut self) -> Result<PlaceAnswer<Self::Documents>, PollError>;
 
-    /// Read the config in what it has, with the contents that were fetched.
+    /// Read the config in its document, with the contents that were fetched.
     fn read(
         &self,
         documents: &Self::Documents,

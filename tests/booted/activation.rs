@@ -307,7 +307,7 @@ fn declare_mount(host: &Host) {
     symlink("../var-home.mount", requires.join("var-home.mount")).unwrap();
 }
 
-/// The command after the mount of `/var/home`, which holds what is in `/var/disk`.
+/// The command after the mount of `/var/home`, which has the files of `/var/disk`.
 fn after_the_mount(command: &str) -> [String; 3] {
     ["sh".into(), "-c".into(), format!("mount --bind /var/disk /var/home && {command}")]
 }

@@ -21,7 +21,7 @@ fn unhealthy_generation_is_rolled_back_and_blocked_until_retry() {
         boot.requests_reboot() && boot.confirm_boot.stderr.contains("check 10-app: failed with exit code 1"),
         "{boot:?}"
     );
-    // What a check program prints can hold secrets: only root reads it, where it asks for it.
+    // The output of a check program can hold secrets: only root reads it, where it asks for it.
     assert!(!boot.confirm_boot.stderr.contains("the app is sick"), "{boot:?}");
     assert!(!host.run_ok(["flameholder", "status"]).contains("the app is sick"));
     let shown = host.run_ok(["flameholder", "status", "--show-contents=yes"]);

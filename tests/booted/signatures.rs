@@ -1,4 +1,4 @@
-//! Signatures of OS images: what the host's policy demands is planned, recorded and shown.
+//! Signatures of OS images: the demands of the host's policy are planned, recorded and shown.
 
 use osimage::Os;
 use serde_json::{Value, json};

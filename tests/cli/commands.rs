@@ -1,4 +1,4 @@
-//! Help and versions: what a command tells of the program itself.
+//! Help and versions: the texts about the program itself.
 
 use std::ffi::OsStr;
 use std::fs;

@@ -278,7 +278,7 @@ fn contents_that_a_document_names_are_fetched_until_they_are_there_and_its_artif
     assert_eq!(planned.code, Some(0), "{planned:?}");
     let rendered = fleet.host.run_ok(["flameholder", "render", &artifact]);
     assert!(rendered.contains("data:") && !rendered.contains("very-secret"), "{rendered}");
-    // What the current config names is kept until another one is applied.
+    // The artifact of the current config is kept until another one is applied.
     for (text, kept) in [("three", 1), ("four", 0)] {
         fleet.push(text);
         agent.wait_for_line("Applying");

@@ -55,7 +55,7 @@ pub(crate) fn assert_valid<K: DeserializeOwned + Serialize>(document: &Value) {
     assert_known(document, &serde_json::to_value(parsed).unwrap(), document["kind"].as_str().unwrap());
 }
 
-/// Names of the manifests in a folder, without what is not sent to the API server.
+/// Names of the manifests in a folder that are sent to the API server.
 pub(crate) fn manifest_names(folder: &str) -> BTreeSet<String> {
     let entries = fs::read_dir(Path::new(FOLDER).join(folder)).unwrap().map(|entry| entry.unwrap());
     let files = entries.filter(|entry| entry.file_type().unwrap().is_file());

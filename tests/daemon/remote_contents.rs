@@ -138,7 +138,7 @@ fn applied_contents_are_planned_and_verified_without_a_server_until_another_conf
     let planned = run(&[&["plan", "--exit-code"], &desired[..]].concat());
     assert_eq!(planned.code, Some(0), "{planned:?}");
     host.assert_no_drift();
-    // What the current config names stays; then it goes.
+    // The contents of the current config stay; then they go.
     for left in [1, 0] {
         apply_live_config(&host, "three");
         assert_eq!(fs::read_dir(host.var(CACHE)).unwrap().count(), left);

@@ -27,7 +27,7 @@ fn commands_print_what_the_pages_show() {
     preconditions::require_root();
     preconditions::require_installed(&["promtool"]);
     let folder = CommandFolder::create();
-    // trycmd then writes what the commands print.
+    // trycmd then writes the output of the commands.
     let is_blessed = std::env::var_os("TRYCMD").is_some_and(|mode| mode == "overwrite");
     let cases = TestCases::new();
     let path = std::env::join_paths(

@@ -11,7 +11,7 @@ pub(crate) fn blocks(page: &BookPage) -> Vec<CodeBlock> {
     blocks.filter(|block| block.place() == Some(CommandPlace::Folder)).collect()
 }
 
-/// The page's commands and what they print, each command as one word of [`RUN`], on the lines of the page.
+/// The page's commands and their output, each command as one word of [`RUN`], on the lines of the page.
 pub(crate) fn script(page: &BookPage) -> String {
     let mut script = String::new();
     for block in blocks(page) {
@@ -39,7 +39,7 @@ pub(crate) fn blessed(page: &BookPage, script: &str) -> BookPage {
     assert_eq!(printed.len(), number, "{} has other blocks after its run", page.path.display());
     let mut blessed = page.clone();
     for (index, printed) in printed.iter().enumerate() {
-        // The blocks move with what was written before them.
+        // The blocks move with the text before them.
         let block = &blocks(&blessed)[index];
         let mut commands = block.lines.iter().filter(|line| line.starts_with("$ "));
         let lines: Vec<String> = printed

@@ -1,4 +1,4 @@
-//! What a process can still do in the sandboxes of the units, as a service of a real systemd.
+//! Remaining rights of a process in the sandboxes of the units, as a service of a real systemd.
 
 use std::path::{Path, PathBuf};
 

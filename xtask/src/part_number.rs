@@ -88,7 +88,7 @@ mod tests {
         {
             assert_eq!(part(share).turn(3), part(turn), "{share}");
         }
-        // Whatever the number of shares, each part falls to one of them.
+        // With any number of shares, each part falls to one of them.
         for (count, of) in [(1, 3), (2, 3), (3, 3), (4, 3), (13, 3), (4, 13), (13, 13)] {
             for part in PartNumber::all(of) {
                 assert!(PartNumber::all(count).any(|share| part.falls_to(share)), "{part} of {count} shares");

@@ -77,7 +77,7 @@ impl ProjectTree {
         self.next_release().join("flameholder").is_file()
     }
 
-    /// The folder of virtual machines and of what they are built from, for the environment of a command.
+    /// The folder of virtual machines and of the stages of their build, for the environment of a command.
     pub fn vm_variable(&self) -> (&'static str, PathBuf) {
         ("FLAMEHOLDER_VM", self.target.join("vm"))
     }

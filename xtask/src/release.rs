@@ -34,7 +34,7 @@ pub struct ReleaseArgs {
 #[derive(Debug)]
 struct ReleaseItem {
     subject: &'static str,
-    /// Way to what is missing; `None` if nothing is.
+    /// The next step; `None` if nothing is missing.
     missing: Option<String>,
 }
 

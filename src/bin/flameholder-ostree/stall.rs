@@ -67,7 +67,7 @@ fn window() -> Duration {
     seconds.filter(|seconds| *seconds > 0).map_or(WINDOW, Duration::from_secs)
 }
 
-/// Reader that counts what is read.
+/// Reader that counts the bytes read.
 #[derive(Debug)]
 pub(crate) struct CountingReader<R> {
     reader: R,

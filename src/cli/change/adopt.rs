@@ -159,7 +159,7 @@ fn start_daemon() {
     }
 }
 
-/// Say what is not installed, and why.
+/// Name the parts that are not installed, and why.
 fn note_on(agent: &AgentOrigin<'_>) -> String {
     match agent {
         AgentOrigin::Copy(_) => String::new(),

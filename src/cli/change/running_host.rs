@@ -204,8 +204,8 @@ fn switch_to(
     report.end(&requested)
 }
 
-/// Ask logind for the reboot, once, and describe what it does. The staged deployment is unlocked by then, so that any later reboot boots
-/// it too.
+/// Ask logind for the reboot, once, and describe its answer. The staged deployment is unlocked by then, so that a later
+/// reboot boots it too.
 fn request_reboot(root: &Root, pending: &PendingGeneration, reboot: RebootMode) -> Result<String, CliError> {
     let request = RebootRequest {
         reason: pending.reboot_reason(),

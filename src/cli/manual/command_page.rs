@@ -1,10 +1,10 @@
 //! Page of a command.
 
-/// What the manual says of a command besides its options.
+/// Text of the manual on a command, besides its options.
 #[derive(Debug)]
 pub struct CommandPage {
     pub name: &'static str,
-    /// Each with what it does.
+    /// Each with its purpose.
     pub examples: &'static [(&'static str, &'static str)],
     /// Exit codes that mean something else than in other commands.
     exit_status: &'static [(u8, &'static str)],
@@ -31,7 +31,7 @@ const EXIT_STATUS: [(u8, &str); 5] = [
     (78, "the config or a settings fragment is malformed; each problem has its field"),
 ];
 
-/// Page of a command with the exit codes of all commands. Each example is a command line with what it does.
+/// Page of a command with the exit codes of all commands. Each example is a command line with its purpose.
 pub(crate) const fn page(
     name: &'static str,
     examples: &'static [(&'static str, &'static str)],

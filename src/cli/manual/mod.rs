@@ -1,4 +1,4 @@
-//! What the manual says of each command besides its options: group, examples, exit status.
+//! Texts of the manual on each command, besides its options: group, examples, exit status.
 
 pub(crate) mod command_list;
 pub(crate) mod command_page;

@@ -17,7 +17,7 @@ use crate::transaction::plan::target::UpdateProgress;
 const WAITING: &str = "{spinner} {msg}";
 /// Template of the live line before the first bytes of an image, from which a rate can be told.
 const BEGINNING: &str = "{spinner} {msg} [{wide_bar}] {percent}% of {total_bytes}";
-/// Template of the live line while image layers are downloaded. A bar that takes what is left of the line keeps it to one.
+/// Template of the live line while image layers are downloaded. A bar that takes the rest of the line keeps it to one.
 const COUNTING: &str =
     "{spinner} {msg} [{wide_bar}] {percent}% of {total_bytes}, {bytes_per_sec}, {eta} left";
 /// Period of the spinner: a sign of life while libostree works for minutes without reporting progress.

@@ -131,7 +131,7 @@ fn roll_back(
     }
 }
 
-/// Report what is not as the generation says. It does not keep the workload from starting; `flameholder verify` finds
+/// Report each difference from the generation. It does not keep the workload from starting; `flameholder verify` finds
 /// it as well.
 fn report(problems: &[String]) {
     for problem in problems.iter().take(REPORTED) {

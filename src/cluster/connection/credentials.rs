@@ -1,4 +1,4 @@
-//! Credentials of a kubeconfig's user: tokens that can be sent, and failures told without what they are about.
+//! Credentials of a kubeconfig's user: tokens that can be sent, and failures told without the credential itself.
 
 use std::path::Path;
 

@@ -62,7 +62,7 @@ pub(super) fn http_client(
     let connector = BoxCloneSyncService::new(Timeout::new(connector, CONNECTION));
     let client: Client<_, Body> = Client::builder(TokioExecutor::new())
         .timer(TokioTimer::new())
-        // The server closes what is idle, and a connection that carries a watch is not.
+        // The server closes idle connections, and a connection that carries a watch is not.
         .pool_idle_timeout(None)
         .http2_initial_stream_window_size(ANSWER_WINDOW)
         .http2_initial_connection_window_size(CONNECTION_WINDOW)
@@ -77,7 +77,7 @@ pub(super) fn http_client(
     Ok(client.with_layer(&layer_fn(FirstRequest::before)).with_layer(&layer_fn(BoxService::new)))
 }
 
-/// Return what makes connections to the server, or has the proxy of the kubeconfig make them.
+/// Return the service that makes connections to the server, or has the proxy of the kubeconfig make them.
 fn transport(config: &Config, keep_alive: KeepAlive) -> Result<TransportConnector, KubeconfigProblem> {
     let mut tcp = HttpConnector::new();
     tcp.enforce_http(false);
@@ -117,7 +117,7 @@ mod tests {
 
     use super::*;
 
-    /// Time limit of what must happen.
+    /// Time limit of the expected event.
     const LIMIT: Duration = Duration::from_secs(30);
     /// Requests at a time.
     const REQUESTS: usize = 5;

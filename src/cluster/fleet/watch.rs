@@ -1,4 +1,4 @@
-//! Follows the whole fleet: one watch for the Nodes, one for the pools, one for the slots. What is kept of an object is its
+//! Follows the whole fleet: one watch for the Nodes, one for the pools, one for the slots. The kept part of an object is its
 //! row, so that the memory does not grow with the size of the objects.
 
 use std::collections::BTreeMap;

@@ -10,7 +10,7 @@ use crate::core::values::limits;
 /// The reason why the contents of a file cannot be decoded from the config alone.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ContentsError {
-    /// A URL of another scheme than `data:` that is not fetched: with what it says today, a plan would be another one tomorrow.
+    /// A URL of another scheme than `data:` that is not fetched: its content may be another one tomorrow, and so the plan.
     #[error(
         "contents from `{scheme}:` are not fetched; embed them as a data URL, or, in an Ignition or Butane config, give an http(s) URL and its `verification.hash`"
     )]

@@ -1,5 +1,5 @@
 //! `MachineConfiguration` objects of `operator.openshift.io/v1`: the cluster's node disruption policy, and its
-//! overrides of what an installed host cannot apply.
+//! overrides of the validation of irreconcilable changes.
 
 use serde::Deserialize;
 use serde_json::Value;

@@ -308,7 +308,7 @@ impl Fault {
         let whole = String::from_utf8_lossy(whole);
         let key = whole.split_once('=').map(|(key, _)| key.trim().to_owned());
         let place = TextPlace { line: line as u64, column: column as u64 };
-        // Whatever is wrong with it: an unusable policy must not count as none.
+        // For any fault in it: an unusable policy must not count as none.
         let mentions_reboots = file.bytes.windows(REBOOT.len()).any(|part| part == REBOOT);
         Self { path: file.path.clone(), place: Some(FaultPlace { at: place, key }), reason, mentions_reboots }
     }

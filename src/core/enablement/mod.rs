@@ -212,7 +212,7 @@ pub fn affected_units(
     version: SystemdVersion,
 ) -> Vec<(&'static str, String)> {
     let mut section = InstallSection::default();
-    // What is damaged is refused when the unit is enabled; the lines before it count here.
+    // A damaged line is refused when the unit is enabled; the lines before it count here.
     drop(section.read(unit, contents, version));
     section.affected(unit)
 }

@@ -1,4 +1,4 @@
-//! The whole fleet at a glance: what the Nodes of a cluster say about themselves, grouped by pool and by what they wait for.
+//! The whole fleet at a glance: the reports of a cluster's Nodes, grouped by pool and by the cause of their wait.
 
 mod overview;
 mod pool_rules;

@@ -1,4 +1,4 @@
-//! Why a Node belongs to its pool, and what that means for its config: the rules of the machine-config-operator in words.
+//! Why a Node belongs to its pool, and which config follows from it: the rules of the machine-config-operator in words.
 
 use super::{FleetNode, FleetPool, NodePoolName, NodeRow};
 use crate::core::values::foreign_text::harmless_line;

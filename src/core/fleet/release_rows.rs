@@ -1,4 +1,4 @@
-//! Releases that the fleet runs, and what an update graph says about each.
+//! Releases that the fleet runs, and the verdict of an update graph on each.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Story of one Node: what it says, its conditions and the events about it, in the order of time.
+//! Story of one Node: its report, its conditions and the events about it, in the order of time.
 
 use jiff::Timestamp;
 

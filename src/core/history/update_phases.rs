@@ -61,7 +61,7 @@ pub fn last_update(entries: &[HistoryEntry], boot: &BootId) -> Option<String> {
     let index = entries.iter().rposition(is_end)?;
     let (end, entries) = (entries.get(index)?, entries.get(..=index)?);
     let generation = end.note.generation.as_ref()?;
-    // What a reboot brought is in the note of what was staged.
+    // The changes of a reboot are in the note of the staged update.
     let change = last(entries, generation, &HistoryEvent::Staged).unwrap_or(end);
     let changed = change.note.listed_paths().map(|paths| format!("changed {paths}"));
     let phases = phases(entries, end);

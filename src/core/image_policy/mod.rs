@@ -1,6 +1,6 @@
-//! Signature policy of a host (containers-policy.json(5)): which rule governs an image, and what it demands.
+//! Signature policy of a host (containers-policy.json(5)): the rule that governs an image, and its demands.
 //!
-//! skopeo enforces the policy when it pulls. This module only reads it, so that a plan can say what is demanded of an image,
+//! skopeo enforces the policy when it pulls. This module only reads it, so that a plan can name the demands on an image,
 //! and refuse one of which nothing is.
 
 mod requirement;
@@ -148,7 +148,7 @@ impl PolicyRule<'_> {
         self.requirements.iter().all(|requirement| *requirement == PolicyRequirement::AcceptAnything)
     }
 
-    /// Describe what is demanded, in one line.
+    /// Describe the demands, in one line.
     #[must_use]
     pub fn demand(&self) -> String {
         let demands: Vec<String> = self.requirements.iter().map(ToString::to_string).collect();

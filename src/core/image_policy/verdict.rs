@@ -1,4 +1,4 @@
-//! Verdict on a pulled image: what the host's policy demanded of it, and if that was enforced.
+//! Verdict on a pulled image: the demands of the host's policy, and if they were enforced.
 
 use std::fmt;
 
@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 
 use super::PolicyRule;
 
-/// What the host's policy demanded of an image when it was pulled, and if that was enforced.
+/// Demands of the host's policy on an image when it was pulled, and if they were enforced.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SignatureVerdict {
     /// Place of the governing rule in containers-policy.json(5), such as `transports.docker."quay.io/example"`.
     #[schemars(length(min = 1))]
     pub rule: String,
-    /// What the rule demands, in words: the kind of signature, with its keys or identities.
+    /// Demands of the rule, in words: the kind of signature, with its keys or identities.
     #[schemars(length(min = 1))]
     pub demand: String,
     /// Files with keys that the rule names. One that could not be read is missing.

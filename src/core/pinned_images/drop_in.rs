@@ -1,4 +1,4 @@
-//! The drop-in by which CRI-O keeps pinned images, whatever the kubelet's garbage collection wants.
+//! The drop-in by which CRI-O keeps pinned images from the kubelet's garbage collection.
 
 use std::collections::BTreeSet;
 

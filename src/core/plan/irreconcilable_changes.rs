@@ -69,7 +69,7 @@ fn is_same(before: &Value, after: &Value) -> bool {
     before == after || is_unset(before) && is_unset(after)
 }
 
-/// Return true for what a renderer may write or leave out.
+/// Return true for a member that a renderer may write or leave out.
 fn is_unset(value: &Value) -> bool {
     match value {
         Value::Null => true,

@@ -139,8 +139,8 @@ fn misspelt(desired: &HostConfig, diff: &ConfigDiff, profile: Profile) -> Vec<Re
     blank.into_iter().chain(unknown.cloned()).collect()
 }
 
-/// List what has no effect, or not the expected one. A cluster may be newer than this agent: the profile `mcd` takes its
-/// unknown keys, and the profile `native` refuses them.
+/// List the entries without the expected effect. A cluster may be newer than this agent: the profile `mcd` takes
+/// its unknown keys, and the profile `native` refuses them.
 fn warnings(desired: &HostConfig, profile: Profile) -> Vec<String> {
     let unknown = desired.unknown.iter().filter(|_| profile == Profile::Mcd);
     unknown.map(ToString::to_string).chain(protected::warnings(desired)).collect()

@@ -107,7 +107,7 @@ fn passwd(current: &HostConfig, desired: &HostConfig, profile: Profile, refused:
     }
 }
 
-/// Refuse everything that no host applies, also what does not change, as MCD does as soon as anything changes.
+/// Refuse every entry that no host applies, also unchanged ones, as MCD does as soon as anything changes.
 fn every_user(users: &[UserSpec], refused: &mut Vec<Refusal>) {
     for (index, _) in users.iter().enumerate().filter(|(_, user)| user.name != CORE_USER) {
         refused.push(Refusal::new(format!("spec.config.passwd.users[{index}].name"), ONLY_CORE));

@@ -48,7 +48,7 @@ pub(super) fn ensure_no_drift(
     interrupted::recover_first(&*host.lock()?)?;
     let compared = compare_and_repair(os, host, held_back, findings).or_else(|error| match error {
         TransactionError::State(_) => Err(error),
-        // A repair that fails keeps the update away only if what it left undone does.
+        // A repair that fails keeps the update away only if the remaining drift does.
         error => {
             log::warn!("drift is not repaired: {}", error.chain());
             sysroot::verify_running(os, host)

@@ -1,4 +1,4 @@
-//! Jobs for the pinned image sets of the node: pull what is missing, and have the container runtime keep all of it.
+//! Jobs for the pinned image sets of the node: pull the missing images, and have the container runtime keep all of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -124,7 +124,7 @@ impl PullJob<'_> {
             }
         }
         drop(pulls);
-        // What a pull said does not count, but what the runtime has.
+        // The images of the runtime count, not the answer to a pull.
         let missing = missing_images(&cri, self.images).await?;
         failures.retain(|image, _| missing.contains(image));
         for image in &missing {

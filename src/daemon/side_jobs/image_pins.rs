@@ -171,7 +171,7 @@ impl ImagePins {
         self.attempts.retry_at
     }
 
-    /// Let what is due at `now` happen with the next job.
+    /// Let the work that is due at `now` happen with the next job.
     pub(in crate::daemon) fn expire(&mut self, now: Instant) {
         self.attempts.retry_at.take_if(|at| *at <= now);
     }

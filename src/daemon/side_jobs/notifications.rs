@@ -17,7 +17,7 @@ use crate::transaction::grant::hooks;
 const PHASES: [&str; 7] =
     ["AwaitingGrant", "BackingOff", "Blocked", "Done", "Drifted", "RollingBack", "ShuttingDown"];
 
-/// What a notification tells: phase, config and reason.
+/// Content of a notification: phase, config and reason.
 type HookNews = (String, Option<ConfigName>, Option<String>);
 
 /// Notifications of the daemon.

@@ -146,7 +146,7 @@ impl TrustSync {
         times.into_iter().flatten().min()
     }
 
-    /// Let what is due at `now` happen with the next job.
+    /// Let the work that is due at `now` happen with the next job.
     pub(in crate::daemon) fn expire(&mut self, now: Instant) {
         let take = |time: &mut Option<Instant>| time.take_if(|at| *at <= now).is_some();
         take(&mut self.attempts.retry_at);

@@ -1,5 +1,5 @@
 //! Mounts that this boot has yet to make: mount points of enabled mount and automount units that are no mount points yet.
-//! Early in a boot, what is written below such a directory would be hidden by the mount.
+//! Early in a boot, a file written below such a directory would be hidden by the mount.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};

@@ -37,7 +37,7 @@ pub(super) async fn connect(
     let failed = |error: ErrorStack| HandshakeFault::Connection(error.to_string());
     let connector = connector(files)?;
     let mut settings = connector.configure().map_err(failed)?;
-    // A common name is not a host name, whatever the certificate lacks.
+    // A common name is not a host name, even in a certificate without alternative names.
     settings
         .param_mut()
         .set_hostflags(X509CheckFlags::NO_PARTIAL_WILDCARDS | X509CheckFlags::NEVER_CHECK_SUBJECT);

@@ -103,7 +103,7 @@ fn of_failure(
     }
 }
 
-/// Return true if the check of what was staged failed: rpm-ostreed runs `/usr/bin/true` of it.
+/// Return true if the check of the staged deployment failed: rpm-ostreed runs `/usr/bin/true` of it.
 fn is_of_check(text: &str) -> bool {
     text.to_ascii_lowercase().contains("sanity-checking final rootfs")
 }

@@ -30,10 +30,10 @@ pub(super) type NodeLabels = Option<BTreeMap<String, String>>;
 
 type Watched<T> = BoxStream<'static, Result<Vec<T>, ClusterError>>;
 
-/// What a watch yields; `None` at its end.
+/// Event of a watch; `None` at its end.
 type SeenObjects<T> = Option<Result<Vec<T>, ClusterError>>;
 
-/// Take what a watch yields for what is known. Ends a watch that ended, or whose connection is lost.
+/// Apply an event of a watch to the known objects. Ends a watch that ended, or whose connection is lost.
 fn take<T>(
     seen: SeenObjects<T>,
     watch: &mut Option<Watched<T>>,

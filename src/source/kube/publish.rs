@@ -114,7 +114,7 @@ impl NodePublisher {
             Ok(status) => self.status = Some(status),
             Err(error) => {
                 self.status = None;
-                // What the server rejects once it rejects again.
+                // A request that the server rejects once is rejected again.
                 if !matches!(error, ClusterError::Denied(_) | ClusterError::Refused(_)) {
                     self.irreconcilable = None;
                 }

@@ -44,7 +44,7 @@ impl RetryTimer {
         self.fail_until(RetryClass::Time, error);
     }
 
-    /// Set the time of the next attempt, which needs what this class names.
+    /// Set the time of the next attempt, for a failure of this class.
     pub(in crate::source) fn fail_until(&mut self, class: RetryClass, error: &ClusterError) {
         let was_steady = self.since.take().is_some_and(|since| since.elapsed() >= STEADY);
         let former = self.class.replace(class).filter(|_| !was_steady);

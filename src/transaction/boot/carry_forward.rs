@@ -118,7 +118,7 @@ fn is_about_all_paths(error: &TransactionError) -> bool {
     }
 }
 
-/// Plan the steps that copy run-time-owned paths from `newer` to `older`, and list what cannot be read. Paths managed by
+/// Plan the steps that copy run-time-owned paths from `newer` to `older`, and list the unreadable ones. Paths managed by
 /// `config`, the config of `older`, keep its content; trust material is copied nevertheless.
 fn carry_forward_steps(
     older: &Root,
@@ -162,7 +162,7 @@ fn carry_forward_steps(
     (made, problems)
 }
 
-/// Collect what is below the directory `top`, without following links: what they lead to is none of these paths. A name that no
+/// Collect the paths below the directory `top`, without following links: their targets are none of these paths. A name that no
 /// path can have is a problem, and the others are carried forward.
 fn collect_below(
     root: &Root,

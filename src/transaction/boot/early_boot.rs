@@ -74,7 +74,7 @@ pub enum EarlyBootOutcome {
 /// files wait for one.
 ///
 /// An unconfirmed generation is activated as a whole, and the workload starts only then. A confirmed one serves
-/// whatever its disk says: what cannot be put in place is a problem in the outcome.
+/// whatever its disk says: a file that cannot be put in place is a problem in the outcome.
 pub fn activate_at_boot(
     host: &LockedHost<'_>,
     namespace: &MountNamespace,
@@ -170,7 +170,7 @@ fn recover_or_await_mount(
     }
 }
 
-/// Undo what can be reached of an interrupted change, before services read it, and leave the rest to the time after the mounts:
+/// Undo the reachable part of an interrupted change, before services read it, and leave the rest to the time after the mounts:
 /// this boot has yet to make that of `directory`. After these, a confirmed generation serves without it.
 fn await_recovery(
     host: &LockedHost<'_>,

@@ -1,4 +1,4 @@
-//! Managed files outside `/etc` of the recorded generation, from the object store. What the store lost is computed again
+//! Managed files outside `/etc` of the recorded generation, from the object store. Lost contents are computed again
 //! from the current config, which lies in `/etc` and holds every byte of it.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,4 +1,4 @@
-//! Recovery of the pending generation: what is left to do after a boot, a shutdown or an interruption.
+//! Recovery of the pending generation: the rest of its work after a boot, a shutdown or an interruption.
 
 use crate::core::state::booted_state::PendingOutcome;
 use crate::core::state::pending::{PendingGeneration, UpdateFailure};

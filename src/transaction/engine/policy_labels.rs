@@ -148,7 +148,7 @@ fn present_links(root: &Root) -> Result<Vec<(&'static str, &'static str)>, HostE
 ///   contexts name the right side. The link's spelling matches them as it is, and without these lines too, where
 ///   the directory's spelling gets `var_t`.
 /// - rpm-ostree turns one of them around, `/home /var/home`, and such an image's contexts of home directories
-///   name `/var/home`. The link's spelling is replaced by what they name.
+///   name `/var/home`. The link's spelling is replaced by its target.
 ///
 /// `/var/opt`, `/var/srv` and `/var/mnt` are in no list; contexts name the links.
 fn known_spelling(path: &ManagedPath, links: &[(&str, &str)]) -> String {

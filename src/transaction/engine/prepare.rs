@@ -39,7 +39,7 @@ pub struct FailedPathStep {
     pub error: HostError,
 }
 
-/// Stage the content of `steps` and return their moves. What is staged is passed to `sync`.
+/// Stage the content of `steps` and return their moves. Each staged file is passed to `sync`.
 pub(crate) fn prepare(
     disk: &dyn HostDisk,
     staging: &StagingArea<'_>,

@@ -142,7 +142,7 @@ fn undo_moves(disk: &dyn HostDisk, intent: &JournalIntent) -> Result<(), Recover
     Ok(disk.sync(&changed_directories(&intent.moves))?)
 }
 
-/// Return what a reboot has left of `intent`: file systems in memory were emptied, with the staged files and with the paths that
+/// Return the rest of `intent` after a reboot: file systems in memory were emptied, with the staged files and with the paths that
 /// the change had made there.
 fn surviving(
     disk: &dyn HostDisk,

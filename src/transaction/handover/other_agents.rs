@@ -60,7 +60,7 @@ impl fmt::Display for OtherAgent {
     }
 }
 
-/// Find other agents that are at work on the running host. What cannot be looked at is logged: no change depends on it.
+/// Find other agents that are at work on the running host. One that cannot be looked at is logged: no change depends on it.
 #[must_use]
 pub fn other_agents() -> Vec<OtherAgent> {
     let units: Vec<&str> = KNOWN

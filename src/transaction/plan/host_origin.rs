@@ -1,4 +1,4 @@
-//! Origin of a host: the image that it was installed from, and what has changed in its config since without effect.
+//! Origin of a host: the image that it was installed from, and later changes of its config without effect.
 
 use std::fmt::Display;
 
@@ -29,7 +29,7 @@ pub struct HostOrigin {
 }
 
 impl HostOrigin {
-    /// Read the origin of the running host. Informative: what cannot be read is missing.
+    /// Read the origin of the running host. Informative: an unreadable part is missing.
     #[must_use]
     pub fn load(root: &Root) -> Self {
         let mut origin = Self::default();

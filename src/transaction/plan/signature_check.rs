@@ -1,4 +1,4 @@
-//! Preflight check of the host's signature policy: what it demands of the image that is to be pulled.
+//! Preflight check of the host's signature policy: its demands on the image that is to be pulled.
 
 use crate::core::config::settings::image::SignatureDemand;
 use crate::core::image_policy::ImagePolicy;

@@ -182,7 +182,7 @@ impl CurrentState {
         Ok(bytes.map(|bytes| GenerationRecord::parse(&bytes)).transpose()?)
     }
 
-    /// Return the labels that the recorded generation gives to what it creates. Outside `/etc`, those of its
+    /// Return the labels that the recorded generation gives to created paths. Outside `/etc`, those of its
     /// manifest count.
     #[must_use]
     pub fn given_labels(&self) -> BTreeMap<ManagedPath, String> {
@@ -231,7 +231,7 @@ impl CurrentState {
         let recorded = self.record.as_ref().and_then(|record| record.manifest);
         let active = match &self.active {
             Some(active) => active.manifest,
-            // The document is lost: what was applied here is what the record says.
+            // The document is lost: the record names the applied paths.
             None if scope == TreeScope::Everything => recorded,
             None => None,
         };

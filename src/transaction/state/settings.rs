@@ -57,7 +57,7 @@ pub(crate) fn merge_policies(
     }
     let mut changed = shipped_fragments(running, next)?;
     changed.extend(changed_fragments(next, desired)?);
-    // What they say may hold until the reboot that the update needs, and not after it.
+    // They may hold until the reboot that the update needs, and not after it.
     let volatile = ManagedPath::constant(VOLATILE_FRAGMENTS);
     let names = next.list(&volatile)?.into_iter().filter(|name| is_fragment_name(name));
     changed.extend(names.map(|name| (volatile.join(&name), None)));
@@ -102,7 +102,7 @@ fn changed_fragments(root: &Root, desired: &HostConfig) -> Result<ChangedFragmen
     Ok(changed)
 }
 
-/// Read what a fragment becomes that the config does not have any more: its pre-image, or the file of the image.
+/// Read the successor of a fragment that the config does not have any more: its pre-image, or the file of the image.
 fn unmanaged_text(
     root: &Root,
     current: &CurrentState,

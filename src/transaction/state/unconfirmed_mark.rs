@@ -100,8 +100,8 @@ fn note_boot(root: &LockedRoot<'_>, path: &str) -> Result<(), HostError> {
     )
 }
 
-/// Remove what an earlier boot left in `/run`, which a soft reboot keeps: the workload waits for the activation in this
-/// boot, and the boot check of this boot has no report yet.
+/// Remove the notes and reports that an earlier boot left in `/run`, which a soft reboot keeps: the workload waits for the
+/// activation in this boot, and the boot check of this boot has no report yet.
 pub(crate) fn forget_earlier_boot(root: &LockedRoot<'_>) -> Result<(), HostError> {
     let this_boot = root.boot_id().as_str().as_bytes();
     let is_earlier = |path: &ManagedPath| match root.read(path, limits::DOCUMENT_BYTES) {

@@ -78,7 +78,7 @@ pub fn repair_running(
     Ok(finish(host, before, after, chosen, &obstacles))
 }
 
-/// Add to the comparison after a repair what was repaired and what could not be; note it in the history.
+/// Add to the comparison after a repair the repaired paths and those that could not be; note it in the history.
 fn finish(
     root: &Root,
     before: DriftReport,

@@ -59,7 +59,7 @@ pub fn prepare<'a>(
     };
     let supersedes = waits.is_some();
     if os.layers_packages() && !draft.is_same_os() {
-        // rpm-ostreed stages what it imports, and so replaces the staged deployment.
+        // rpm-ostreed stages each image that it imports, and so replaces the staged deployment.
         if is_booted {
             ensure_confirmed(host, found.as_ref())?;
         }
@@ -92,7 +92,7 @@ pub fn prepare<'a>(
         .inspect_err(|_| discard_imported(host, os, imported.as_ref()))?;
     rpm_ostree_request::remove_request(host)?;
     if supersedes || imported.is_some() {
-        // The image and the objects of what was staged or refused before would stay until an update boots.
+        // The image and the objects of a deployment staged or refused before would stay until an update boots.
         clean_up::clean_up(os, host);
     }
     Ok(RemainingWork::Reboot(StagedUpdate { plan: Some(draft.plan), pending: Box::new(pending) }))
@@ -267,7 +267,7 @@ fn ensure_not_rejected(
     let Some(blocked) = blocked.filter(|blocked| blocked.rejected_image().is_some()) else { return Ok(()) };
     let is_rejected = blocked.rejected_image() == imported.manifest_digest.as_deref();
     let is_forced = matches!(target.purpose, UpdatePurpose::Forced);
-    // rpm-ostreed has checked what it has staged.
+    // rpm-ostreed has checked the deployment that it has staged.
     if is_rejected && !is_forced && imported.staged.is_none() {
         clean_up::clean_up(os, host);
         return Err(UpdateError::Blocked(Box::new(blocked)).into());

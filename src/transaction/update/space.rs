@@ -78,7 +78,7 @@ pub fn free_space() -> Vec<FreeSpace> {
         .collect()
 }
 
-/// Compare the free space with what an update needs, as far as that is known before the new image is imported: its
+/// Compare the free space with the needs of an update, as far as that is known before the new image is imported: its
 /// kernel is taken to be as large as the booted one's, and its layers are not counted.
 pub(crate) fn preflight(
     os: &mut dyn Sysroot,
@@ -137,7 +137,7 @@ pub(crate) fn ensure_space_to_finalize(
     os: &mut dyn Sysroot,
     new: &DeploymentId,
 ) -> Result<(), TransactionError> {
-    // What cannot be read is not counted: the copy itself reports the error.
+    // An unreadable file is not counted: the copy itself reports the error.
     let kernel = boot_partition().copied_bytes(new).unwrap_or(0);
     let kernel = kernel.saturating_sub(prunable_bytes(os, new)?);
     measure(KERNEL, Path::new(BOOT), kernel, REMOVE_DEPLOYMENTS)?;

@@ -325,7 +325,7 @@ fn lock_that_stays_held_ends_with_exit_code_75_and_its_holder() {
     }
 }
 
-/// The agent does not hear that rpm-ostreed rejects what it has staged.
+/// The agent does not hear that rpm-ostreed rejects the staged deployment.
 #[test]
 fn image_of_an_interrupted_request_is_checked_again_after_a_power_cut() {
     let (host, bus, config, image) = killed_while_waiting_for(&Os::new(2).broken());

@@ -1,4 +1,4 @@
-//! Invariants of a host, judged from what an observer of the host sees.
+//! Invariants of a host, judged as an observer of the host sees it.
 
 use std::fmt;
 

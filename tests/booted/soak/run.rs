@@ -1,4 +1,4 @@
-//! One sequence on one host: its steps, with what the test knows about the host's deployments.
+//! One sequence on one host: its steps, with the test's own record of the host's deployments.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ pub(super) struct KnownConfig {
     pub(super) path: String,
 }
 
-/// The host of a sequence, with what the test knows about it.
+/// The host of a sequence, with the test's own record of it.
 pub(super) struct SoakRun {
     pub(super) host: Host,
     pub(super) plant: Option<Plant>,

@@ -64,7 +64,7 @@ fn text(outcomes: &[Outcome]) -> String {
     let mut text = String::new();
     for (command, outcome) in COMMANDS.iter().zip(outcomes) {
         let code = outcome.code.map_or_else(|| "none".to_owned(), |code| code.to_string());
-        // The whole document is in the schema; what an operator reads is the text, once.
+        // The whole document is in the schema; an operator reads the text, once.
         let output = if command.contains(&"--exit-code") { "" } else { &outcome.stdout };
         writeln!(text, "$ flameholder {}   => {code}\n{output}", command.join(" ")).unwrap();
         for line in outcome.stderr.lines() {

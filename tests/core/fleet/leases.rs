@@ -12,7 +12,7 @@ use super::model::Mutation;
 
 const GROUP: &str = "g";
 
-/// The Leases, and what the cluster knows of the Nodes.
+/// The Leases, and the states of the Nodes.
 #[derive(Debug, Default)]
 pub(super) struct LeaseServer {
     slots: u16,

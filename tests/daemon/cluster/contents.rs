@@ -33,7 +33,7 @@ const SECRETS: [(&str, &str); 20] = [
     ("community snmp@ ro\n", "snmp@"),
     ("psk=wifi@\n", "wifi@"),
 ];
-/// Secret in the environment of a unit, in a drop-in, and in what a health check prints.
+/// Secret in the environment of a unit, in a drop-in, and in the output of a health check.
 const IN_UNIT: &str = "unitSecret@";
 const IN_DROP_IN: &str = "dropInSecret@";
 const PRINTED: &str = "printedSecret@";

@@ -82,7 +82,7 @@ fn idle_daemon_whose_metrics_are_read_wakes_up_for_the_kubelets_health_only() {
     let samples = span.as_secs().div_ceil(SAMPLE_SECONDS) + 1;
     eprintln!("{woken} wake-ups in {span:?}");
     assert!(woken <= MAX_WAKE_UPS + samples * SAMPLE_WAKE_UPS, "{woken} wake-ups in {span:?}");
-    // Three failures in a row are what the alert asks for.
+    // The alert asks for three failures in a row.
     wait_for_failures(&agent, 3);
     testbed::promtool::assert_alerts(
         &testbed::promtool::OPERATOR_RULES,

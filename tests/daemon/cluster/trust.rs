@@ -64,7 +64,7 @@ fn version_is_annotated_once_the_trust_material_is_applied() {
     cluster.wait_for_trust(&version);
     assert_eq!([KUBELET_CA, kept].map(inode), before);
 
-    // The difference is applied: what is still wanted is not touched.
+    // The difference is applied: a file that is still wanted is not touched.
     let next = fields(&["kubelet-1", "kubelet-2"], &[("kept..5000", "a"), ("new", "c")]);
     let version = cluster.patch_trust(&json!({"spec": next}));
     cluster.wait_for_trust(&version);

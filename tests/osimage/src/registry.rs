@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// Bytes that a limited connection sends at once.
 const PORTION: usize = 64 * 1024;
 
-/// Answer to a request for what is not there, as in the distribution specification of OCI.
+/// Answer to a request for a missing blob or manifest, as in the distribution specification of OCI.
 const MANIFEST_UNKNOWN: &[u8] = br#"{"errors": [{"code": "MANIFEST_UNKNOWN", "message": "not found"}]}"#;
 
 const MANIFEST: &str = "application/vnd.oci.image.manifest.v1+json";

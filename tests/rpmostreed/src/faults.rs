@@ -53,7 +53,7 @@ pub enum Die {
     BeforeStart,
     /// Between pulling and staging.
     Midway,
-    /// Between staging and the check of what was staged.
+    /// Between staging and the check of the staged deployment.
     AfterStaging,
     /// After the work, before any peer is notified.
     BeforeFinished,

@@ -1,4 +1,4 @@
-//! Drift policy `merge`: local changes of a file are kept, and merged with what an update changes in it.
+//! Drift policy `merge`: local changes of a file are kept, and merged with those of an update.
 
 use std::fs;
 
@@ -166,7 +166,7 @@ fn changes_are_kept_only_where_the_policy_holds_after_the_update() {
     let desired = "server c\ndriftfile d\nlogdir l\n";
     host.apply(&with_policy(desired));
     assert_eq!(host.text(PATH), "server c\ndriftfile d\nlogdir l\nallow x\n");
-    // A policy in /run is gone after a reboot. What is as desired needs no merge.
+    // A policy in /run is gone after a reboot. An equal file needs no merge.
     host.put("/run/flameholder/config.d/30-drift.toml", POLICY);
     let refused = run(&host, "apply", RECORDED, &[]);
     assert!(refused.stderr.contains("fragments in /run last until a reboot"), "{refused:?}");

@@ -45,7 +45,7 @@ impl BuiltImage {
         Ok(image)
     }
 
-    /// Run a command in a container of the image, and return what it prints.
+    /// Run a command in a container of the image, and return its output.
     ///
     /// # Errors
     /// The command fails.

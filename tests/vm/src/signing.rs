@@ -76,7 +76,7 @@ impl ImageSigner {
             .map(drop)
     }
 
-    /// Return what a host that verifies the signatures needs.
+    /// Return the files for a host that verifies the signatures.
     #[must_use]
     pub fn keys(&self) -> SigningKeys {
         SigningKeys::of(&self.folder)

@@ -18,7 +18,7 @@ const FAILING: &str = "#!/bin/sh\necho 'the application does not answer'\nexit 1
 /// Play the story on a fresh host, and print each command with its output.
 ///
 /// # Errors
-/// A command fails, or the host is not what the story says.
+/// A command fails, or the host is not as the story says.
 pub fn tell(host: &mut Host) -> Result<()> {
     println!("A host with OSTree, booted in QEMU, with Flameholder in its image. Nothing was applied yet.\n");
     let good = configured("web-1", "first");

@@ -77,7 +77,7 @@ fn command_page(command: &Command, page: &CommandPage) -> Result<GeneratedFile> 
     Ok(file(&name, SECTION, text))
 }
 
-/// Render what the command line says of a command.
+/// Render the help of a command.
 fn begin(command: &Command, name: &str) -> Result<String> {
     let man = Man::new(command.clone())
         .title(name)

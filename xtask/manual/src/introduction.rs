@@ -29,7 +29,7 @@ const TERMS: [&str; 17] = [
     "drift",
     "drift policy",
 ];
-/// Commands of a first update, each with what it does.
+/// Commands of a first update, each with its purpose.
 const STEPS: [(&str, &str); 6] = [
     (
         "flameholder plan --desired worker.json",

@@ -29,7 +29,7 @@ pub(crate) fn heading(page: &mut Roff, title: &str) {
     page.control("SH", [title]);
 }
 
-/// Add a term and what it means.
+/// Add a term and its meaning.
 pub(crate) fn item(page: &mut Roff, term: &str, text: &str) {
     page.control("TP", []);
     page.text([bold(term)]);

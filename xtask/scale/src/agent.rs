@@ -1,4 +1,4 @@
-//! Simulated agent: the product's own source, state machine and publication, over a host that does at once whatever it is asked to.
+//! Simulated agent: the product's own source, state machine and publication, over a host that carries out each request at once.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -8,7 +8,7 @@ const PREFACE: &str = "\
 
 Written by `cargo xtask scale --write`: fleets of simulated agents in one process, against a real API server (the library of
 Kubernetes' own, with etcd) on the same machine. Each agent runs the product's source, state machine and publication, over a
-host that does at once what it is asked to; each has connections of its own, one per identity. 20 agents join per second, and all
+host that carries out each request at once; each has connections of its own, one per identity. 20 agents join per second, and all
 update at once: no component of the cluster and no reboot policy spreads them.
 ";
 
@@ -20,7 +20,7 @@ const NOTES: &str = "
   agents and components. During the whole trial the status of the pool changes every 5 s, and each change goes to every agent.
 - The API server is killed, stays away for 30 s and starts over the same etcd. The fleet is back once all watches are open
   again and no agent reports an error. Agents come back over some seconds, by chance: see the plot.
-- The memory of agents is what the process of all of them grew by, per agent, in its first trial: later ones use that memory again.
+- The memory of agents is the growth of the process of all of them, per agent, in its first trial: later ones use that memory again.
   A real agent also has the memory of a process.
 
 ![Progress of an update, and watches after an outage](scale.svg)

@@ -56,7 +56,7 @@ impl ServerFigures {
         }
     }
 
-    /// Return what was added since `before`.
+    /// Return the increase since `before`.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             requests: self.requests - before.requests,

@@ -1,4 +1,4 @@
-//! The one list of what is installed where.
+//! The one list of the installed files and their places.
 
 use std::path::{Path, PathBuf};
 

@@ -33,7 +33,7 @@ pub(super) fn list(tree: &ProjectTree) -> Result<Vec<LinkedCrate>> {
     linked(&MetadataCommand::parse(metadata).context("decoding the answer of cargo metadata")?)
 }
 
-/// Follow what is linked, from the agent.
+/// Follow the linked crates, from the agent.
 fn linked(metadata: &Metadata) -> Result<Vec<LinkedCrate>> {
     let packages: BTreeMap<_, _> = metadata.packages.iter().map(|package| (&package.id, package)).collect();
     let resolved = metadata.resolve.as_ref().context("cargo metadata resolves nothing")?;

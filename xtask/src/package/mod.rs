@@ -35,7 +35,7 @@ const DESCRIPTIONS: &str = "packaging";
 const SUMS: &str = "SHA256SUMS";
 /// Scripts that dpkg runs.
 const SCRIPTS: [&str; 3] = ["postinst", "prerm", "postrm"];
-/// What a Debian package has no use for: units are not enabled by presets there.
+/// Files that a Debian package has no use for: units are not enabled by presets there.
 const NOT_ON_DEBIAN: [&str; 2] =
     ["usr/lib/systemd/system-preset", "usr/share/licenses/flameholder/LICENSE-APACHE"];
 

@@ -111,7 +111,7 @@ pub(super) fn build(laid_out: &Path, scratch: &Path, output: &Path) -> Result<Pa
     Ok(image)
 }
 
-/// Check what is in the image, by the tool that lists it.
+/// Check the content of the image, by the tool that lists it.
 ///
 /// # Errors
 /// A file is missing, or one is there that an extension must not have.

@@ -82,7 +82,7 @@ pub struct VmTestArgs {
 /// Play the demo on a booted host.
 ///
 /// # Errors
-/// A build fails, or the host is not what the demo says.
+/// A build fails, or the host is not as the demo says.
 pub fn demo(tree: &ProjectTree, consent: InstallConsent) -> Result<()> {
     build(tree, consent, ScenarioBuild::Alone, GuestOs::Plain)?;
     invocation::run(&mut command(tree, "demo"))
@@ -196,7 +196,7 @@ pub fn builder(tree: &ProjectTree, consent: InstallConsent, scenarios: ScenarioB
     build_alone(tree, consent, scenarios, "builder")
 }
 
-/// Build what needs no executables of this project.
+/// Build the stages that need no executables of this project.
 fn build_alone(
     tree: &ProjectTree,
     consent: InstallConsent,

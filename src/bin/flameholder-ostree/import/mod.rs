@@ -168,7 +168,7 @@ async fn fetch(
     let mut layers = importer.request_progress();
     let mut bytes = importer.request_layer_progress();
     let import = importer.import(prepared);
-    // What is fetched ahead arrives before it is imported, and may be imported when nothing arrives any more.
+    // A layer that is fetched ahead arrives before it is imported, and may be imported when nothing arrives any more.
     let (received, unpacked) = (ByteCount::default(), ByteCount::default());
     let stalled = stalled([&received, &unpacked]);
     let counted = async {

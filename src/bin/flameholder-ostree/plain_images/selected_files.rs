@@ -49,11 +49,11 @@ async fn read_from_layers(
     Ok(files)
 }
 
-/// What one layer says about the wanted files.
+/// Entries of one layer for the wanted files.
 #[derive(Default)]
 struct LayerFiles {
     files: Vec<ArtifactFile>,
-    /// Paths at and below which nothing of an earlier layer is left: of files that are here, and of what is removed here.
+    /// Paths at and below which nothing of an earlier layer is left: of files that are here, and of removals.
     hidden: BTreeSet<String>,
 }
 

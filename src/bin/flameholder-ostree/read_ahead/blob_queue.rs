@@ -134,7 +134,7 @@ impl BlobQueue {
         })
     }
 
-    /// Store what comes through the pipe: to the expected size or a pause, or else to its end.
+    /// Store the bytes from the pipe: to the expected size or a pause, or else to its end.
     fn read(&self, pipe: &mut File, blob: &BlobFile, pause: Option<Duration>) -> std::io::Result<PipeState> {
         let mut buffer = vec![0; BUFFER];
         loop {

@@ -17,7 +17,7 @@ use super::message::{MessageSocket, ProxyAnswer, ProxyMessage, ProxyRequest};
 
 /// Time that skopeo gets to end after it closed its socket.
 const LAST_WORDS: Duration = Duration::from_secs(5);
-/// Most bytes kept of what it prints.
+/// Most bytes kept of its standard error.
 const MOST_PRINTED: u64 = 16 * 1024;
 
 /// Running proxy. Requests are answered one after the other; pipes transfer at the same time.
@@ -30,7 +30,7 @@ pub(super) struct SkopeoProxy {
 #[derive(Debug)]
 struct SkopeoProcess {
     child: Child,
-    /// Thread that reads what the process prints.
+    /// Thread that reads the standard error of the process.
     printed: Option<JoinHandle<String>>,
 }
 
@@ -80,7 +80,7 @@ impl SkopeoProxy {
         Ok(answer.pipe.map(|pipe| (decoded.pipeid, pipe)))
     }
 
-    /// End the process after a request that has no answer, and return its status with what it printed.
+    /// End the process after a request that has no answer, and return its status with its output.
     pub(super) fn shut_down(&self, request: &ProxyMessage) -> std::io::Result<(ExitStatus, String)> {
         let socket = self.socket.lock().unwrap_or_else(PoisonError::into_inner);
         // A process that is gone already has its status.
@@ -90,7 +90,7 @@ impl SkopeoProxy {
         Ok((status, process.last_words()))
     }
 
-    /// Report the end of the process, with its status and what it printed.
+    /// Report the end of the process, with its status and its output.
     fn obituary(&self, cause: &str) -> String {
         let mut process = self.process.lock().unwrap_or_else(PoisonError::into_inner);
         match process.wait() {

@@ -10,7 +10,7 @@ use crate::cluster::FleetClient;
 use crate::core::fleet::{FleetOverview, FleetPool, NodeRow, pool_rules, story};
 use crate::core::values::causes::chain;
 
-/// Print what a node says, its conditions and the events about it. What cannot be read is left out, and named.
+/// Print the report of a node, its conditions and the events about it. An unreadable part is left out, and named.
 pub(super) async fn explain(client: &FleetClient, name: &str) -> Result<(), CliError> {
     let (node, mut conditions) = client.node(name).await?;
     let pools = client.pools().await.unwrap_or_else(|error| {

@@ -51,7 +51,7 @@ impl RowSign {
 pub(crate) struct ChangeRow {
     pub(crate) sign: RowSign,
     pub(crate) name: String,
-    /// What it becomes, or the respects in which it differs.
+    /// Its new state, or the respects in which it differs.
     pub(crate) note: String,
 }
 

@@ -251,7 +251,7 @@ impl Page {
         self.list("checked", "", &passed);
     }
 
-    /// Add the line for `grep`: what changes, what is disturbed, and the next command.
+    /// Add the line for `grep`: changes, disruption, and the next command.
     fn last_line(&mut self, plan: &Plan, count: ChangeCount, audience: &PlanAudience) {
         let obstacles = plan.obstacles().len();
         let restored = plan.tree.as_ref().map_or(0, |tree| tree.restored().len());

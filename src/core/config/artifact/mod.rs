@@ -22,7 +22,7 @@ pub struct PulledArtifact {
     pub files: ArtifactFiles,
 }
 
-/// Artifact that is refused, whatever the time: another one has to be pushed.
+/// Artifact that is refused each time: another one has to be pushed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ArtifactError {
     /// A manifest that is no JSON of an OCI image manifest; the cause is the parser's.

@@ -8,7 +8,7 @@ pub trait LocalFiles: fmt::Debug {
     /// Read a file by its path below the directory.
     fn read(&self, path: &str) -> Result<Vec<u8>, LocalFileError>;
 
-    /// List all below a directory in it, each directory by name and before what it holds.
+    /// List all below a directory in it, each directory by name and before its content.
     fn tree(&self, path: &str) -> Result<Vec<LocalEntry>, LocalFileError>;
 }
 

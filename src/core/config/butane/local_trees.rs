@@ -49,7 +49,7 @@ pub(super) fn expand(document: &mut Value, translation: &mut ButaneTranslation<'
     listing.give_back(storage);
 }
 
-/// Attributes that a tree gives to what it holds.
+/// Attributes that a tree gives to its content.
 struct TreeAttributes {
     /// Members `user` and `group`.
     owner: Map<String, Value>,

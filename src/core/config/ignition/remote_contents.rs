@@ -31,7 +31,7 @@ pub enum RemoteFault {
 }
 
 impl RemoteSource {
-    /// Decompress what the server sent, to at most `limit` bytes, and check its hash.
+    /// Decompress the body of the response, to at most `limit` bytes, and check its hash.
     pub fn verified(&self, sent: Vec<u8>, limit: usize) -> Result<Vec<u8>, RemoteFault> {
         let contents = if self.is_compressed { contents::inflate(&sent, limit)? } else { sent };
         if contents.len() > limit {

@@ -117,7 +117,7 @@ impl<'a> ConfigResolution<'a> {
         }
     }
 
-    /// Fail with the problems, else with what has to be fetched.
+    /// Fail with the problems, else with the contents that have to be fetched.
     fn ensure_complete(&mut self) -> Result<(), UnresolvedConfig> {
         RefusalList::or(std::mem::take(&mut self.refused), ())?;
         if self.wanted.is_empty() {
@@ -357,7 +357,7 @@ impl<'a> ConfigResolution<'a> {
     }
 }
 
-/// Iterate over the contents of every file, and what is appended to it.
+/// Iterate over the contents of every file, and over those appended to it.
 fn resources(config: &mut newest::Config) -> impl Iterator<Item = &mut newest::Resource> {
     let files = config.storage.iter_mut().flat_map(|storage| &mut storage.files).flatten();
     files.flat_map(|file| file.contents.iter_mut().chain(file.append.iter_mut().flatten()))

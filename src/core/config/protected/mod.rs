@@ -121,7 +121,7 @@ fn masked_unit(argument: &KernelArgument) -> Option<String> {
     Some(if UnitName::parse(name).is_ok() { name.to_owned() } else { format!("{name}.service") })
 }
 
-/// List what an operator should know of entries that are applied as they are.
+/// List warnings about entries that are applied as they are.
 #[must_use]
 pub fn warnings(config: &HostConfig) -> Vec<String> {
     let all = config.files.keys().chain(config.directories.keys()).chain(config.links.keys());

@@ -30,7 +30,7 @@ const NAME_LENGTH: usize = 253;
 /// Beginning of the name of a config that has none, where nothing else names it.
 pub const DEFAULT_STEM: &str = "ignition";
 
-/// What a config names and does not contain.
+/// Contents that a config names and does not have in itself.
 #[derive(Debug, Clone, Copy)]
 pub struct ReferencedContents<'a> {
     /// Files that a Butane config names.

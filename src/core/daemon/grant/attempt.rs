@@ -90,7 +90,7 @@ pub fn request<P: GrantPorts>(
     let has_begun = grant.granted_in.as_ref() == Some(boot);
     let can_be_lost = demanded.as_ref().is_some_and(LockSlot::expires);
     let mut attempt = GrantAttempt { ports, demanded, grant, hooks_passed: false };
-    // The disruption goes on, whatever the windows and hooks say by now.
+    // The disruption goes on, even if the windows and hooks say no by now.
     if has_begun {
         while can_be_lost && !attempt.grant.holds_slot() {
             if let Some(wait) = attempt.acquire()? {

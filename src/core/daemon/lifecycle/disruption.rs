@@ -28,10 +28,10 @@ impl Lifecycle {
         }
     }
 
-    /// Begin the disruption, or wait for what the grant lacks.
+    /// Begin the disruption, or wait for the rest of the grant.
     fn grant_answered(self, wait: Option<GrantDelay>) -> LifecycleStep {
         if self.observes_again {
-            // What is granted stays granted.
+            // A grant is not withdrawn.
             return self.enter(DaemonPhase::Observing);
         }
         let DaemonPhase::AwaitingGrant { target, next, .. } = &self.phase else { return self.stay() };

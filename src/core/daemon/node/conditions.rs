@@ -250,7 +250,7 @@ impl History<'_> {
     /// Set the conditions of the pinned image sets, with MCD's reasons. A failure lasts until all images are pinned.
     fn record_pins(&mut self, pins: &PinState) {
         const AS_EXPECTED: &str = "AsExpected";
-        // A cluster without sets gets no word about them, but for the end of what was said before.
+        // A cluster without sets gets no word about them, but for the end of an earlier condition.
         if pins.is_idle() && ![PINS_PROGRESSING, PINS_DEGRADED].iter().any(|kind| self.is(kind, TRUE)) {
             return;
         }

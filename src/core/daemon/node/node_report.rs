@@ -103,7 +103,7 @@ pub fn report_changes(
     now: Timestamp,
 ) -> AnnotationChanges {
     let mut changes = AnnotationChanges::new();
-    // Before the host was observed, it is not known what is blocked.
+    // Before the host was observed, its blocks are not known.
     let is_unblocked = lifecycle.blocked.is_none() && lifecycle.phase != DaemonPhase::Observing;
     if node.contains_key(RETRY) && is_unblocked {
         changes.insert(RETRY.to_owned(), None);

@@ -21,7 +21,7 @@ pub struct GraphRelease {
     pub dead_end: Option<String>,
 }
 
-/// What a release consists of.
+/// Parts of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseImage {
     /// Image of the operating system, by its reference.

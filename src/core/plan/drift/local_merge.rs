@@ -21,7 +21,7 @@ pub const MOST_BYTES: usize = 4 << 20;
 pub struct MergePolicies {
     /// Policies before the update: with `merge`, a local change is no drift that the update would replace.
     pub before: DriftPolicies,
-    /// Policies after it: without `merge`, what is kept would be drift, and fail the boot check.
+    /// Policies after it: without `merge`, the kept changes would be drift, and fail the boot check.
     pub after: DriftPolicies,
 }
 

@@ -1,4 +1,4 @@
-//! Effect of a plan on the disk, path by path: what is so already, what replaces a local file, which drift is undone.
+//! Effect of a plan on the disk, path by path: nothing to do, a local file replaced, or drift undone.
 
 use std::collections::BTreeSet;
 
@@ -85,7 +85,7 @@ impl TreePlan {
 }
 
 impl Plan {
-    /// Return true if applying the plan would change the disk, or the record of what is applied.
+    /// Return true if applying the plan would change the disk, or the record of the applied config.
     #[must_use]
     pub fn changes_host(&self) -> bool {
         // The record names the config.

@@ -36,7 +36,7 @@ fn material(files: &[(&str, &str, bool)], registries: &[(&str, &str)]) -> TrustM
     }
 }
 
-/// The steps in words, with the mode of what is written.
+/// The steps in words, with the mode of each written file.
 fn planned(material: &TrustMaterial, facts: &TrustFacts) -> Vec<String> {
     let plans = [plan_files(material, facts), plan_registries(material, facts)];
     let text = |step: &PlanStep| match step {

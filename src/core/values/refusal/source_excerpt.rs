@@ -1,4 +1,4 @@
-//! Piece of a line of a refused document, with a mark below what is wrong.
+//! Piece of a line of a refused document, with a mark below the fault.
 
 use std::fmt;
 use std::ops::Range;

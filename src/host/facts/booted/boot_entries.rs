@@ -34,7 +34,7 @@ pub(super) fn default(sysroot: &Path, directories: &[&Path]) -> Option<Deploymen
     })
 }
 
-/// Read the boot entries of a directory, with their paths; what cannot be read is left out.
+/// Read the boot entries of a directory, with their paths; unreadable ones are left out.
 fn entries(directory: &Path) -> impl Iterator<Item = (PathBuf, String)> {
     let paths = directory.read_dir().into_iter().flatten().flatten().map(|entry| entry.path());
     let entries = paths.filter(|path| path.extension().is_some_and(|kind| kind == "conf"));

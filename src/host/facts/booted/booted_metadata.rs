@@ -135,7 +135,7 @@ mod tests {
         assert_eq!((found(0), found(1)), (Some(1), Some(2)), "{NEXT_ROOT} is no mount point any more");
         fs::create_dir(root.join(NEXT_ROOT)).unwrap();
         assert_eq!((found(0), found(1)), (Some(1), Some(2)));
-        // What a libostree before 2024.2 writes.
+        // Format of a libostree before 2024.2.
         fs::remove_file(root.join(NEXT_BOOTED)).unwrap();
         fs::write(root.join(BOOTED), "").unwrap();
         assert_eq!(found(1), None);

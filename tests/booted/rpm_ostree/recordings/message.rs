@@ -38,7 +38,7 @@ pub(super) struct Line {
     pub(super) args: Option<Vec<Json>>,
 }
 
-/// What is compared of a message: member or error name, signature, and texts.
+/// Compared parts of a message: member or error name, signature, and texts.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Comparable {
     pub(super) name: String,

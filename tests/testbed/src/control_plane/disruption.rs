@@ -1,4 +1,4 @@
-//! What a reboot policy needs of the cluster: Leases, Nodes of other hosts, pods of the node.
+//! Objects of the cluster for a reboot policy: Leases, Nodes of other hosts, pods of the node.
 
 use kube::api::{
     ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams, PostParams,

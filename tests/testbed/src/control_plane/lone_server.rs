@@ -112,7 +112,7 @@ impl Drop for LoneServer {
     }
 }
 
-/// Command of a program that ends with this one, and writes what it says to a file of `directory`.
+/// Command of a program that ends with this one, and writes its output to a file of `directory`.
 fn with_parent(program: &Path, directory: &Path, log: &str) -> Command {
     let said = File::options().append(true).create(true).open(directory.join(log)).unwrap();
     let errors = said.try_clone().unwrap();

@@ -79,7 +79,7 @@ fn ensure_fetched_contents_are_confined(host: &mut Host) -> Result<()> {
         let listed = host.run("stat --format=%C /var/lib/flameholder/fetched/*")?;
         Ok((listed.code == 0).then_some(listed.stdout))
     })?;
-    // What it does next is the subject of other scenarios.
+    // Its next steps are the subject of other scenarios.
     host.run_ok("systemctl stop flameholder-daemon.service")?;
     ensure!(kept.contains(":flameholder_fetched_t:"), "what was fetched is kept as:\n{kept}");
     Ok(())

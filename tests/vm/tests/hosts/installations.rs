@@ -164,7 +164,7 @@ fn debian_package_is_installed_upgraded_and_removed_whole() -> Result<()> {
         ensure!(unit_state(host, "ActiveState", "flameholder-daemon.service")? == "inactive", "{removed}");
         let links = host.run_ok("find /etc/systemd/system -name 'flameholder*'")?;
         ensure!(links.is_empty(), "the removal left {links}");
-        // What was configured, and what says so, stays.
+        // The configured files and their records stay.
         host.run_ok("test -e /etc/flameholder/generation && test -d /var/lib/flameholder")?;
         // The checks at the end of the scenario read the units.
         host.run_ok(&format!("{dpkg} --install /var/tmp/flameholder.deb 2>&1"))?;

@@ -17,7 +17,7 @@ const DISTANT: LinkSpeed = LinkSpeed { delay: Duration::from_millis(50), rate: 2
 /// Update from a distant registry.
 pub fn distant(bench: &BenchRun) -> Result<FigureResult> {
     let name = "image update, 50 ms per blob, 20 MB/s per connection";
-    // Never slower: how much is won depends on what the import itself takes (docs/development/image-import.md).
+    // Never slower: the gain depends on the duration of the import itself (docs/development/image-import.md).
     update(bench, name, Some(DISTANT), FigureBudget::TimesFaster(0.95))
 }
 
