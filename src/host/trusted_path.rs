@@ -1,4 +1,4 @@
-//! Trust in files of the host that name programs to run as root: only root may be able to change them.
+//! Trust in files of the host that decide which programs run as root: only root may be able to change them.
 
 use std::ffi::OsString;
 use std::fs::Metadata;

@@ -67,7 +67,7 @@ impl ContentsFetcher {
         Self { cache: ContentsCache::of(root), keeps: false }
     }
 
-    /// Create a fetcher with a cache.
+    /// Create a fetcher that changes the cache.
     #[must_use]
     pub fn keeping(root: Root) -> Self {
         Self { cache: ContentsCache::of(root), keeps: true }

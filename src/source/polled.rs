@@ -73,19 +73,19 @@ pub(super) enum PlaceAnswer<D> {
     /// The documents have not changed since the last answer.
     Unchanged,
     Documents(D),
-    /// Its document is refused unread, for this reason, at each request.
+    /// Its documents are refused unread, for this reason, at each request.
     Refused(String),
 }
 
 /// Place with the desired config.
 pub(super) trait PolledPlace {
-    /// Its document, as it was received.
+    /// Its documents, as they were received.
     type Documents;
 
     /// Ask once. Cancelled only where the daemon stops.
     async fn ask(&mut self) -> Result<PlaceAnswer<Self::Documents>, PollError>;
 
-    /// Read the config in its document, with the contents that were fetched.
+    /// Read the config in its documents, with the contents that were fetched.
     fn read(
         &self,
         documents: &Self::Documents,

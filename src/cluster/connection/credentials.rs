@@ -1,4 +1,4 @@
-//! Credentials of a kubeconfig's user: tokens that can be sent, and failures told without the credential itself.
+//! Credentials of a kubeconfig's user: tokens that can be sent, and failures told without the output of a plugin.
 
 use std::path::Path;
 

@@ -18,7 +18,7 @@ impl SoakRun {
         let before = self.roots();
         // Refused while there is no room, for one; that is between the operator and ostree.
         self.host.run(deploy);
-        self.note_new(&before);
+        self.inherit_damage(&before);
         self.forget_removed();
     }
 

@@ -241,7 +241,7 @@ impl SoakRun {
             self.command(obstacle, &["finalize"])?;
         }
         self.host.power_cut();
-        self.note_new(&before);
+        self.inherit_damage(&before);
         for root in self.roots().into_iter().filter(|root| !before.contains(root) && is_own(root)) {
             if self.plant == Some(Plant::NoMark) {
                 std::fs::remove_file(root.join("etc/flameholder/unconfirmed")).unwrap();
@@ -258,8 +258,8 @@ impl SoakRun {
         self.host.entries().into_iter().map(|entry| entry.root).collect()
     }
 
-    /// Note what deployments that were not there before have from the booted one.
-    pub(super) fn note_new(&mut self, before: &[PathBuf]) {
+    /// Note the damage that deployments which were not there before have from the booted one.
+    pub(super) fn inherit_damage(&mut self, before: &[PathBuf]) {
         for root in self.roots().iter().filter(|root| !before.contains(root)) {
             self.damaged.inherit(root, &self.booted_root());
         }

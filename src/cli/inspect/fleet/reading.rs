@@ -52,7 +52,7 @@ impl FleetView<'_> {
     }
 }
 
-/// Read the fleet. Other unreadable objects than Nodes are left out, and named.
+/// Read the fleet. Unreadable objects other than Nodes are left out, and named.
 pub(super) async fn read(client: &FleetClient, view: &FleetView<'_>) -> Result<FleetDocument, CliError> {
     let mut missing = Vec::new();
     let cluster = view.cluster_version(client, &mut missing).await;

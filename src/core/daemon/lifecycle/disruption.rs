@@ -31,7 +31,7 @@ impl Lifecycle {
     /// Begin the disruption, or wait for the rest of the grant.
     fn grant_answered(self, wait: Option<GrantDelay>) -> LifecycleStep {
         if self.observes_again {
-            // A grant is not withdrawn.
+            // The grant stays.
             return self.enter(DaemonPhase::Observing);
         }
         let DaemonPhase::AwaitingGrant { target, next, .. } = &self.phase else { return self.stay() };

@@ -21,7 +21,7 @@ pub struct GraphRelease {
     pub dead_end: Option<String>,
 }
 
-/// Parts of a release.
+/// Payload of a release.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReleaseImage {
     /// Image of the operating system, by its reference.

@@ -81,7 +81,7 @@ struct Dropin {
 }
 
 impl FileSystem {
-    /// Return what Ignition makes.
+    /// Return the file system as the Ignition config has it.
     fn to_json(&self) -> Value {
         let Self { path, device, format, wipe_filesystem, .. } = self;
         json!({"path": path, "device": device, "format": format, "wipeFilesystem": wipe_filesystem})
