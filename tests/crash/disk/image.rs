@@ -125,6 +125,8 @@ pub(crate) struct Image {
     hash: u128,
     /// Numbers that are free but not reused.
     spared: Option<BTreeSet<Number>>,
+    /// Inodes that have no name.
+    nameless: BTreeSet<Number>,
     /// Mount points of other file systems.
     pub mounts: Arc<[ManagedPath]>,
 }
@@ -132,10 +134,14 @@ pub(crate) struct Image {
 impl Image {
     /// Empty root directory.
     pub(crate) fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
-        let mut image = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: mounts.into() };
+        let mut image = Self::without_inodes(mounts.into());
         let body = Body::Directory(BTreeMap::new());
         image.set(TOP, Some(Inode { body, attributes, label: None, volume: 0, names: 1 }));
         image
+    }
+
+    fn without_inodes(mounts: Arc<[ManagedPath]>) -> Self {
+        Self { inodes: Vec::new(), hash: 0, spared: None, nameless: BTreeSet::new(), mounts }
     }
 
     /// Hash of names, contents, modes, owners and labels; equal images have equal hashes. Inode numbers count
@@ -185,6 +191,11 @@ impl Image {
         }
         if let (None, Some(spared)) = (&inode, &mut self.spared) {
             spared.insert(number);
+        }
+        if inode.as_ref().is_some_and(|inode| inode.names == 0) {
+            self.nameless.insert(number);
+        } else {
+            self.nameless.remove(&number);
         }
         let held = inode.map(|inode| Held { hash: hash_of(number, &inode), inode: Arc::new(inode) });
         let new = held.as_ref().map_or(0, |held| held.hash);
@@ -279,7 +290,7 @@ impl Image {
         let following = used.iter().cycle().skip(1);
         let renumbered: BTreeMap<Number, Number> =
             used.iter().copied().zip(following.copied()).chain([(TOP, TOP)]).collect();
-        let mut copy = Self { inodes: Vec::new(), hash: 0, spared: None, mounts: self.mounts.clone() };
+        let mut copy = Self::without_inodes(self.mounts.clone());
         for (number, new) in &renumbered {
             let mut inode = self.inode(*number).clone();
             if let Body::Directory(names) = &mut inode.body {
@@ -294,19 +305,12 @@ impl Image {
 
     /// Free inodes without a name, as the file system check after a crash does, and spare no number.
     pub(crate) fn reap(&mut self) {
-        let (mut is_reached, mut pending) = (vec![false; self.inodes.len()], vec![TOP]);
-        is_reached[TOP] = true;
-        while let Some(directory) = pending.pop() {
-            for number in self.names(directory).into_iter().flat_map(BTreeMap::values) {
-                if !std::mem::replace(&mut is_reached[*number], true) {
-                    pending.push(*number);
-                }
-            }
-        }
         self.spared = None;
-        for (number, is_reached) in is_reached.into_iter().enumerate() {
-            if !is_reached && self.get(number).is_some() {
-                self.set(number, None);
+        while let Some(number) = self.nameless.first().copied() {
+            let names = self.names(number).cloned().unwrap_or_default();
+            self.set(number, None);
+            for below in names.values() {
+                self.alter(*below, |inode| inode.names -= 1);
             }
         }
         while self.inodes.last().is_some_and(Option::is_none) {
@@ -316,10 +320,10 @@ impl Image {
 }
 
 fn hash_of(number: Number, inode: &Inode) -> u128 {
-    let half = |seed: u64| {
-        let mut hasher = DefaultHasher::new();
-        (seed, number, inode).hash(&mut hasher);
-        u128::from(hasher.finish())
-    };
-    half(1) << 64 | half(2)
+    let mut hasher = DefaultHasher::new();
+    (number, inode).hash(&mut hasher);
+    let half = hasher.finish();
+    // The state of the hash function is wide enough for a second half.
+    half.hash(&mut hasher);
+    u128::from(half) << 64 | u128::from(hasher.finish())
 }
