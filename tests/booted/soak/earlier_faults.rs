@@ -60,10 +60,21 @@ const COPIED_ARGUMENTS: [Step; 10] = [
     Step::CutBoot,
 ];
 
+/// The pin was taken off while an unconfirmed generation was booted that could not be rolled back, because an update that
+/// needed no reboot had removed its pending record.
+const LIVE_UPDATE_BEFORE_ROLLBACK: [Step; 4] = [
+    update(Unhealthy),
+    Step::Reboot { obstacle: Some(FullBoot(0)) },
+    update(Live),
+    Step::RebootAnd(Deploy { is_staged: false }),
+];
+
 #[test]
 fn sequences_of_earlier_faults_break_no_invariant() {
     let prepared = prepared_host();
-    for steps in [&EMPTIED_DIRECTORY[..], &LEFT_FOR_ONE_BOOT, &COPIED_ARGUMENTS] {
+    let sequences =
+        [&EMPTIED_DIRECTORY[..], &LEFT_FOR_ONE_BOOT, &COPIED_ARGUMENTS, &LIVE_UPDATE_BEFORE_ROLLBACK];
+    for steps in sequences {
         if let Err(violation) = run_sequence(&prepared, steps, None) {
             panic!("{}", report(0, 0, steps, &violation));
         }

@@ -10,6 +10,7 @@ use crate::os::{OsError, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 
 /// Temporary name while the note is written.
 const NEW_PINNED: &str = "/var/lib/flameholder/pinned.new";
@@ -45,10 +46,14 @@ pub(crate) fn is_any_pinned(root: &Root) -> Result<bool, HostError> {
     root.exists(&ManagedPath::constant(PINNED))
 }
 
-/// Take the pin off, where no generation is pending, unless the next reboot may need it: while the pinned deployment was
-/// booted from the boot menu, the default entry is still the generation that is rolled back to it.
+/// Take the pin off, where no generation is pending, unless it may still be needed: by the booted generation, if it is
+/// unconfirmed and only its pending record is gone, or after the next reboot, if the pinned deployment was booted from the boot
+/// menu, since the default entry is then still the generation that is rolled back to it.
 pub(crate) fn release_unneeded(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
     let booted = &host.running.booted.deployment;
+    if mark_state(host, booted) == MarkState::Unconfirmed {
+        return Ok(());
+    }
     let is_default =
         os.deployments()?.iter().find(|entry| !entry.staged).is_some_and(|entry| entry.id == *booted);
     match load(host)? {
