@@ -274,6 +274,7 @@ fn elsewhere() -> Vec<(&'static str, Value, Value)> {
     ];
     let all = |text: &str| with(&places.map(|path| (path, text)));
     let by_hand = "/usr/local/bin/by-hand";
+    // A file that is changed ends like the one that is made: as first configs, the two are one.
     vec![
         ("file in /var made", nothing(), with(&[("/var/lib/made/file", "1")])),
         ("file in /var changed", with(&[("/var/lib/made/file", "2")]), with(&[("/var/lib/made/file", "1")])),

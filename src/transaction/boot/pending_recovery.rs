@@ -68,8 +68,7 @@ pub fn recover_pending(
     if let Some(discarded) = interrupted_request::take_back(host, open)? {
         log::warn!("discarded {discarded}, which rpm-ostreed staged for an interrupted update");
     }
-    // Without a pending generation, there may be nothing left to roll back.
-    if pending::load(host.as_root())?.is_none() && rollback_pin::is_any_pinned(host)? {
+    if rollback_pin::may_be_unneeded(host)? {
         let released =
             open(SysrootAccess::Stage).and_then(|mut os| rollback_pin::release_unneeded(&mut *os, host));
         if let Err(error) = released {

@@ -310,7 +310,7 @@ pub fn discard_staged(
         }
         (None, _) => return Ok(UnstageResult::Nothing),
     };
-    if pending::load_or_set_aside(host.as_root())?.is_none() {
+    if rollback_pin::may_be_unneeded(host)? {
         rollback_pin::release_unneeded(os, host)?;
     }
     running_host::end_request(host, os);

@@ -5,11 +5,12 @@ use crate::core::state::pending::PendingGeneration;
 use crate::core::state::pending::rollback_pin::{PINNED, RollbackPin, SCHEMA};
 use crate::core::values::limits;
 use crate::core::values::names::ManagedPath;
-use crate::host::{HostDisk as _, HostError, LockedHost, Root};
+use crate::host::{HostDisk as _, HostError, LockedHost};
 use crate::os::{OsError, Sysroot};
 use crate::transaction::TransactionError;
 use crate::transaction::engine::atomic_file;
 use crate::transaction::engine::atomic_file::remove_if_present;
+use crate::transaction::state::pending;
 use crate::transaction::state::unconfirmed_mark::{MarkState, mark_state};
 
 /// Temporary name while the note is written.
@@ -41,19 +42,19 @@ pub(crate) fn pin_base(
     Ok(())
 }
 
-/// Return true if this agent pinned a deployment.
-pub(crate) fn is_any_pinned(root: &Root) -> Result<bool, HostError> {
-    root.exists(&ManagedPath::constant(PINNED))
+/// Return true if this agent pinned a deployment, and there may be no generation left to roll back to it: none is pending, and
+/// the booted one is not unconfirmed either, as it is if only its pending record is gone.
+pub(crate) fn may_be_unneeded(host: &LockedHost<'_>) -> Result<bool, TransactionError> {
+    let booted = &host.running.booted.deployment;
+    Ok(host.exists(&ManagedPath::constant(PINNED))?
+        && pending::load(host.as_root())?.is_none()
+        && mark_state(host, booted) != MarkState::Unconfirmed)
 }
 
-/// Take the pin off, where no generation is pending, unless it may still be needed: by the booted generation, if it is
-/// unconfirmed and only its pending record is gone, or after the next reboot, if the pinned deployment was booted from the boot
-/// menu, since the default entry is then still the generation that is rolled back to it.
+/// Take the pin off, where it may be unneeded, unless the next reboot may need it: while the pinned deployment was
+/// booted from the boot menu, the default entry is still the generation that is rolled back to it.
 pub(crate) fn release_unneeded(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
     let booted = &host.running.booted.deployment;
-    if mark_state(host, booted) == MarkState::Unconfirmed {
-        return Ok(());
-    }
     let is_default =
         os.deployments()?.iter().find(|entry| !entry.staged).is_some_and(|entry| entry.id == *booted);
     match load(host)? {
