@@ -86,13 +86,13 @@ matrix! {
     booted healthy(4):
         two Serves [] | one Serves [pending pinned] | two Serves [active pending] | one Serves [];
     activated healthy(5):
-        two Serves [] | one Unverified [pending pinned] | two Serves [] | one Serves [pending pinned];
+        two Serves [] | one Unverified [pending pinned] | two Serves [] | one Serves [pending];
     confirmed healthy(6):
         two Serves [] | two Serves [] | two Serves [active] | two Serves [];
     sick_booted sick(4):
         one Serves [] | one Serves [pending pinned] | one Serves [active pending] | one Serves [];
     sick_activated sick(5):
-        one Serves [] | one Unverified [pending pinned] | one Serves [] | one Serves [pending pinned];
+        one Serves [] | one Unverified [pending pinned] | one Serves [] | one Serves [pending];
     rejected sick(6):
         one Serves [] | one Unverified [blocked pending pinned] | one Serves [active] | one Serves [];
     blocked sick(10):
