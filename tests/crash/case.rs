@@ -24,6 +24,7 @@ use flameholder::transaction::engine::{apply, recover};
 use flameholder::transaction::history::HISTORY;
 use flameholder::transaction::state::current::DecodedConfig;
 use flameholder::transaction::update::plain_tree;
+use memory_disk::{Image, MemoryDisk, Rights, Unwatched, Watch};
 use serde_json::Value;
 use testbed::model::comparison::{differences, is_record};
 use testbed::model::config::Config;
@@ -31,9 +32,7 @@ use testbed::model::model_tree::ModelTree;
 use testbed::model::snapshot::{Body, LOCK, Snapshot};
 use testbed::model::tree::Tree;
 
-use crate::disk::image::Image;
 use crate::disk::sight::{self, Sight};
-use crate::disk::{MemoryDisk, Unwatched, Watch};
 
 /// Boot ID of the whole exploration.
 pub(crate) const BOOT: &str = "the boot of the test";
@@ -134,7 +133,7 @@ impl Case {
             scope: change.scope,
             actions: scenario.actions.clone(),
             new: Sight::new(),
-            done: Image::new(crate::disk::image::Rights { mode: 0, uid: 0, gid: 0 }, &[]),
+            done: Image::new(Rights { mode: 0, uid: 0, gid: 0 }, &[]),
         };
         case.finish(after, &scenario.after);
         // A repaired path gets the label that the policy gives it, not the label of the damage.

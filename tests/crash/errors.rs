@@ -9,14 +9,13 @@ use flameholder::core::state::service_action::ServiceAction;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl, ServiceError};
 use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::{ApplyError, StepError};
+use memory_disk::{Image, Unwatched};
 use rustix::io::Errno;
 
 use crate::bent::Bend;
 use crate::case::{self, Case, Scenario};
 use crate::crashes::for_each;
-use crate::disk::Unwatched;
 use crate::disk::effect::{Effect, Screen, Screened};
-use crate::disk::image::Image;
 use crate::explorer::{Explorer, Passing, Promise, Tally, Wrong};
 use crate::kinds::{self, VAR};
 

@@ -11,13 +11,13 @@ use flameholder::host::HostDisk;
 use flameholder::host::systemd::service_port::{NoServices, ServiceControl};
 use flameholder::transaction::engine::apply::ApplyError;
 use flameholder::transaction::engine::recover::RecoveryOutcome;
+use memory_disk::{Edit, Image, Number, Unwatched, Watch};
 
 use crate::bent::{Bend, Bent};
 use crate::case::{self, Case};
 use crate::disk::effect::Screened;
-use crate::disk::image::{Edit, Image, Number};
 use crate::disk::reader::Reader;
-use crate::disk::{Watch, sight};
+use crate::disk::sight;
 
 /// Tree that a crash must lead to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -111,7 +111,7 @@ impl<'a> Explorer<'a> {
             let promise = match promise {
                 // The outcome of the first recovery binds every interruption of it.
                 Promise::Either => {
-                    let (_, last) = self.recovered(&image, &crate::disk::Unwatched);
+                    let (_, last) = self.recovered(&image, &Unwatched);
                     let Some(promise) = self.outcome(&last) else {
                         self.expect(&last, Promise::Either, "recovery");
                         continue;
@@ -134,7 +134,7 @@ impl<'a> Explorer<'a> {
 
     /// Complain if there is anything left to recover.
     fn ensure_at_rest(&self, image: &Image) {
-        let (again, after) = self.recovered(image, &crate::disk::Unwatched);
+        let (again, after) = self.recovered(image, &Unwatched);
         if after.hash() != image.hash() || !matches!(again, Ok(RecoveryOutcome::Nothing)) {
             self.complain(Wrong::Restless, &format!("recovered again: {again:?}"));
         }
@@ -164,6 +164,11 @@ impl<'a> Explorer<'a> {
     /// A recorded disk from which recovery has not run yet.
     pub(crate) fn next(&self) -> Option<(Image, Promise)> {
         self.pending.borrow_mut().pop()
+    }
+
+    /// All recorded disks from which recovery has not run yet.
+    pub(crate) fn take_all(&self) -> Vec<(Image, Promise)> {
+        self.pending.take()
     }
 
     /// True if the disk was recorded with this promise.

@@ -4,12 +4,12 @@ use std::cell::RefCell;
 
 use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{HostDisk, HostError};
+use memory_disk::{MemoryDisk, Unwatched};
 
 use crate::bent::Bend;
 use crate::case::Case;
 use crate::crashes::require_tree;
 use crate::disk::effect::{Effect, Screen, Screened};
-use crate::disk::{MemoryDisk, Unwatched};
 use crate::kinds::{self, VAR};
 use crate::lying::{Start, cut_everywhere};
 

@@ -6,12 +6,12 @@ use std::collections::BTreeSet;
 use flameholder::host::systemd::service_port::NoServices;
 use flameholder::host::{FileOperation, HostDisk, HostError};
 use flameholder::transaction::engine::apply::ApplyError;
+use memory_disk::Unwatched;
 use rustix::io::Errno;
 
 use crate::bent::Bend;
 use crate::case::{self, Case};
 use crate::crashes::for_each;
-use crate::disk::Unwatched;
 use crate::disk::effect::{Effect, Screen, Screened};
 use crate::explorer::{Explorer, Promise, Tally, Wrong};
 use crate::kinds::{self, VAR};

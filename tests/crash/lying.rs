@@ -1,4 +1,4 @@
-//! Power cuts on disks of which only flushed data is certain. [`crate::disk::flushes`] defines what such a
+//! Power cuts on disks of which only flushed data is certain. [`memory_disk::Unflushed`] defines what such a
 //! disk may have kept.
 
 use std::cell::{Cell, RefCell};
@@ -10,15 +10,14 @@ use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 use flameholder::host::HostDisk;
 use flameholder::host::systemd::service_port::NoServices;
+use flameholder::transaction::engine::recover::RecoveryOutcome;
+use memory_disk::{Edit, Image, MemoryDisk, Number, Unflushed, UnflushedKey, Unwatched, Watch};
 use testbed::model::snapshot::LOCK;
 
 use crate::bent::{Bend, Bent};
 use crate::case::{self, BOOT, Case, Scenario};
 use crate::crashes::for_each;
 use crate::disk::effect::Screened;
-use crate::disk::flushes::Unflushed;
-use crate::disk::image::{Edit, Image, Number};
-use crate::disk::{MemoryDisk, Unwatched, Watch};
 use crate::explorer::{Explorer, Promise, Tally, Wrong, is_commit};
 use crate::kinds::{self, VAR};
 
@@ -36,33 +35,64 @@ pub(crate) enum Start {
     Stale,
 }
 
+/// Most steps of a change whose recovery is interrupted until no new disk turns up.
+const MOST_STEPS: usize = 9;
+
+/// Number of power cuts of one change and its recoveries, one after the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CutsInARow {
+    /// As many as lead to a new disk.
+    Any,
+    /// One of the change, and one of the recovery.
+    Two,
+}
+
+/// Moments at which the power is cut, of the change and of all its recoveries.
+struct Moments {
+    /// Most pending edits that are tried in every combination.
+    every: usize,
+    /// Earlier moments: most recoveries come to a disk that another one came to, and go on alike.
+    earlier: RefCell<HashSet<(UnflushedKey, Promise)>>,
+}
+
+impl Moments {
+    fn new(cuts: CutsInARow) -> Self {
+        let every = if cuts == CutsInARow::Any && testbed::is_exhaustive() { 12 } else { 6 };
+        Self { every, earlier: RefCell::default() }
+    }
+
+    /// Disks that a power cut can leave, unless there was an equal moment before.
+    fn disks(&self, unflushed: &Unflushed, promise: Promise) -> Vec<Image> {
+        let is_new = self.earlier.borrow_mut().insert((unflushed.key(), promise));
+        if is_new { unflushed.disks(self.every) } else { Vec::new() }
+    }
+}
+
 /// Observer that cuts the power at every edit and flush.
 struct Cutting<'a> {
     explorer: &'a Explorer<'a>,
     promise: Cell<Promise>,
     unflushed: RefCell<Unflushed>,
-    known: RefCell<HashSet<(u128, String)>>,
+    moments: &'a Moments,
     /// Inode of the journal once its last line is written: a flush of it commits the change.
     committed: Cell<Option<Number>>,
 }
 
 impl<'a> Cutting<'a> {
-    fn new(explorer: &'a Explorer<'a>, durable: &Image, promise: Promise) -> Self {
+    fn new(explorer: &'a Explorer<'a>, durable: &Image, promise: Promise, moments: &'a Moments) -> Self {
         Self {
             explorer,
             promise: Cell::new(promise),
             unflushed: RefCell::new(Unflushed::new(durable.clone())),
-            known: RefCell::default(),
+            moments,
             committed: Cell::new(None),
         }
     }
 
     fn cut(&self) {
-        let unflushed = self.unflushed.borrow();
-        if self.known.borrow_mut().insert(unflushed.key()) {
-            for disk in unflushed.disks() {
-                self.explorer.reach(&disk, self.promise.get(), false);
-            }
+        let promise = self.promise.get();
+        for disk in self.moments.disks(&self.unflushed.borrow(), promise) {
+            self.explorer.reach(&disk, promise, false);
         }
     }
 }
@@ -149,11 +179,20 @@ fn stale(case: &Case) -> JournalIntent {
     }
 }
 
-/// Apply the change on such a disk, and recover from every disk that a power cut can leave.
+/// Apply the change on such a disk, and recover from every disk that power cuts can leave.
 pub(crate) fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, BTreeSet<(Wrong, String)>) {
-    let explorer = Explorer::new(case, bend);
+    cut_in_a_row(case, start, bend, CutsInARow::Any)
+}
+
+fn cut_in_a_row(
+    case: &Case,
+    start: Start,
+    bend: Bend,
+    cuts: CutsInARow,
+) -> (Tally, BTreeSet<(Wrong, String)>) {
+    let (explorer, moments) = (Explorer::new(case, bend), Moments::new(cuts));
     let mut image = durable(case, start);
-    let watch = Cutting::new(&explorer, &image, Promise::Old);
+    let watch = Cutting::new(&explorer, &image, Promise::Old, &moments);
     image.spare();
     let (result, last) = case::on(&image, &watch, |disk| {
         lock(disk);
@@ -168,39 +207,57 @@ pub(crate) fn cut_everywhere(case: &Case, start: Start, bend: Bend) -> (Tally, B
     watch.promise.set(Promise::New);
     watch.cut();
     explorer.expect(&with_lock(last, case), Promise::New, "the end of the run");
-    let edits = watch.known.borrow().len();
-    while let Some((image, promise)) = explorer.next() {
-        // One complaint is enough for an engine with a planted fault, and a few for any other.
-        if explorer.complaints().len() > if bend == Bend::Straight { 20 } else { 0 } {
-            break;
+    let edits = moments.earlier.borrow().len();
+    let mut after_one = explorer.take_all();
+    // One complaint is enough for an engine with a planted fault, and a few for any other.
+    let most = if bend == Bend::Straight { 20 } else { 0 };
+    while explorer.complaints().len() <= most {
+        let (image, promise, is_cut) = match explorer.next() {
+            Some((image, promise)) => (image, promise, cuts == CutsInARow::Any),
+            None => match after_one.pop() {
+                Some((image, promise)) => (image, promise, true),
+                None => break,
+            },
+        };
+        let decided = recover(&explorer, &image, promise);
+        if is_cut && let Some(decided) = decided {
+            cut_recovery(&explorer, &image, decided, &moments);
         }
-        recover(&explorer, &image, promise);
     }
     (Tally { edits, ..explorer.tally() }, explorer.complaints())
 }
 
-fn recover(explorer: &Explorer<'_>, image: &Image, promise: Promise) {
-    let run = |watch: &dyn Watch| {
-        let screen = Bent::new(explorer.bend, true);
-        let mut image = image.clone();
-        image.spare();
-        case::on(&image, watch, |disk| {
-            lock(disk);
-            case::recover(&Screened { disk, screen: &screen }, &NoServices)
-        })
-    };
-    let (result, last) = run(&Unwatched);
+/// Recover, and return the tree that recovery leads to, if it leads to one of the two.
+fn recover(explorer: &Explorer<'_>, image: &Image, promise: Promise) -> Option<Promise> {
+    let (result, last) = run_recovery(explorer, image, &Unwatched);
     if let Err(error) = result {
-        return explorer.complain(Wrong::Refused, &error);
+        explorer.complain(Wrong::Refused, &error);
+        return None;
     }
     let last = with_lock(last, explorer.case);
     explorer.expect(&last, promise, "recovery");
-    // Without a promise the first recovery decides, and later ones must agree.
-    let Some(promise) = explorer.outcome(&last) else { return };
-    let watch = Cutting::new(explorer, image, promise);
-    // The same recovery, now with the power cut at every moment.
-    drop(run(&watch));
+    explorer.outcome(&last)
+}
+
+/// Recover with the power cut at every moment. The outcome of the recovery before binds it.
+fn cut_recovery(explorer: &Explorer<'_>, image: &Image, decided: Promise, moments: &Moments) {
+    let watch = Cutting::new(explorer, image, decided, moments);
+    drop(run_recovery(explorer, image, &watch));
     watch.cut();
+}
+
+fn run_recovery(
+    explorer: &Explorer<'_>,
+    image: &Image,
+    watch: &dyn Watch,
+) -> (Result<RecoveryOutcome, String>, Image) {
+    let screen = Bent::new(explorer.bend, true);
+    let mut image = image.clone();
+    image.spare();
+    case::on(&image, watch, |disk| {
+        lock(disk);
+        case::recover(&Screened { disk, screen: &screen }, &NoServices)
+    })
 }
 
 /// One small scenario of every kind, small enough to be exhausted at every change; all scenarios in
@@ -238,7 +295,12 @@ fn power_cuts_at_the_first_config() {
     let first = kinds::first(VAR)
         .into_iter()
         .filter(|scenario| testbed::is_exhaustive() || scenario.name == "first: new file");
-    for_each(first.collect(), |case| cut_everywhere(case, Start::Fresh, Bend::Straight));
+    for_each(first.collect(), |case| {
+        // The disks multiply with each step: of a longer change, two power cuts leave up to a million, and more cannot be
+        // exhausted.
+        let cuts = if case.steps.len() > MOST_STEPS { CutsInARow::Two } else { CutsInARow::Any };
+        cut_in_a_row(case, Start::Fresh, Bend::Straight, cuts)
+    });
 }
 
 #[test]

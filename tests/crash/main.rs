@@ -1,6 +1,6 @@
 //! Every way in which a change can be interrupted, and the tree after each.
 //!
-//! The engine runs on a disk in memory ([`disk`], which `disk::differential` compares with a real one), from
+//! The engine runs on a disk in memory ([`memory_disk`], which `disk::differential` compares with a real one), from
 //! real trees to which the product applied one config and is to apply another ([`case`], [`kinds`]). It is
 //! killed at every edit ([`crashes`]), loses power on disks that keep only flushed data ([`lying`]), and gets
 //! every error of a disk or a service ([`errors`]). Engines with planted faults show that these tests can

@@ -96,6 +96,7 @@ fn everything() -> Vec<Source> {
         "xtask/bench/src",
         "xtask/scale/src",
         "tests/book/src",
+        "tests/memory-disk/src",
         "tests/osimage/src",
         "tests/rpmostreed/src",
         "tests/testbed/src",

@@ -7,9 +7,10 @@ use std::os::unix::fs::chown;
 use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 use flameholder::host::{HostDisk, HostError, Root};
+use memory_disk::{MemoryDisk, Unwatched};
 use proptest::prelude::*;
 
-use crate::disk::{MemoryDisk, Unwatched, sight};
+use crate::disk::sight;
 
 /// Act or read of the port.
 #[derive(Debug, Clone)]

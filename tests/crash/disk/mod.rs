@@ -1,12 +1,7 @@
-//! Disk in memory that the engine runs on, and its comparison with a real one.
+//! The disk in memory beside the product: its comparison with a real one, what a reader sees of it, and a screen before
+//! each act of the port.
 
 mod differential;
 pub(crate) mod effect;
-pub(crate) mod flushes;
-pub(crate) mod image;
-pub(crate) mod lookup;
-mod memory;
 pub(crate) mod reader;
 pub(crate) mod sight;
-
-pub(crate) use memory::{MemoryDisk, Unwatched, Watch};

@@ -4,8 +4,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use memory_disk::{Body, Image, Inode, Number, Rights, TOP};
+
 use crate::case::Case;
-use crate::disk::image::{Body, Image, Inode, Number, Rights, TOP};
 
 /// Files of the engine while a change is open; they are checked after recovery.
 const OURS: [&str; 2] = ["/var/lib/flameholder/journal", "/var/lib/flameholder/journal.new"];

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use flameholder::core::values::names::ManagedPath;
+use memory_disk::{Body, Edit, Image, Inode, Number, Rights, TOP};
 use rustix::fs::XattrFlags;
 use testbed::model::snapshot::{self, Node, Snapshot};
-
-use crate::disk::image::{Body, Edit, Image, Inode, Number, Rights, TOP};
 
 /// Extended attribute of a SELinux label.
 const LABEL: &str = "security.selinux";

@@ -1,4 +1,4 @@
-//! Disk in memory: the product's port on an [`Image`]. `differential` compares it with a real file system.
+//! Disk in memory: the product's port on an [`Image`]. `tests/crash` compares it with a real file system.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -9,41 +9,26 @@ use flameholder::host::fs::account_lock::AccountLock;
 use flameholder::host::{FileOperation, FileStatus, HostDisk, HostError};
 use rustix::io::Errno;
 
-use crate::disk::image::{Body, Edit, Image, Inode, Number, Place, Rights};
-use crate::disk::lookup::{self, Found};
-
-/// Observer of the edits and flushes of a disk.
-pub(crate) trait Watch {
-    /// Report that `before` is about to be edited.
-    fn edit(&self, before: &Image, edit: &Edit);
-    /// Report that an inode is about to be made durable.
-    fn flush(&self, image: &Image, number: Number);
-}
-
-/// Observer that ignores everything.
-pub(crate) struct Unwatched;
-
-impl Watch for Unwatched {
-    fn edit(&self, _: &Image, _: &Edit) {}
-    fn flush(&self, _: &Image, _: Number) {}
-}
+use crate::image::{Body, Edit, Image, Inode, Number, Place, Rights};
+use crate::lookup::{self, Found};
+use crate::watch::Watch;
 
 /// One end of a rename: the name, and the inode there.
 type End<T> = (Place, T);
 
 /// Disk in memory, with its observer.
-pub(crate) struct MemoryDisk<'a> {
+pub struct MemoryDisk<'a> {
     image: RefCell<Image>,
     watch: &'a dyn Watch,
 }
 
 impl<'a> MemoryDisk<'a> {
-    pub(crate) fn new(image: Image, watch: &'a dyn Watch) -> Self {
+    pub fn new(image: Image, watch: &'a dyn Watch) -> Self {
         Self { image: RefCell::new(image), watch }
     }
 
     /// Current image of the disk.
-    pub(crate) fn image(&self) -> Image {
+    pub fn image(&self) -> Image {
         self.image.borrow().clone()
     }
 

@@ -9,17 +9,17 @@ use flameholder::core::values::names::ManagedPath;
 use flameholder::core::values::tree::FileAttributes;
 
 /// Inode number.
-pub(crate) type Number = usize;
+pub type Number = usize;
 
 /// Number of the root directory.
-pub(crate) const TOP: Number = 0;
+pub const TOP: Number = 0;
 
 /// Directory and a name in it.
-pub(crate) type Place = (Number, Arc<str>);
+pub type Place = (Number, Arc<str>);
 
 /// Content of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) enum Body {
+pub enum Body {
     File(Arc<[u8]>),
     Symlink(Arc<str>),
     Directory(BTreeMap<Arc<str>, Number>),
@@ -27,7 +27,7 @@ pub(crate) enum Body {
 
 /// File, link or directory without its names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(crate) struct Inode {
+pub struct Inode {
     pub body: Body,
     pub attributes: Rights,
     pub label: Option<Arc<[u8]>>,
@@ -58,8 +58,8 @@ impl From<Rights> for FileAttributes {
 }
 
 /// Indivisible change of a file system.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Edit {
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Edit {
     /// Give an inode a name; the inode is new if `fresh` has its content.
     Link { place: Place, number: Number, fresh: Option<Inode> },
     /// Remove a name, and its inode with the last one.
@@ -80,7 +80,7 @@ pub(crate) enum Edit {
 
 impl Edit {
     /// Directories whose names the edit changes.
-    pub(crate) fn directories(&self) -> Vec<Number> {
+    pub fn directories(&self) -> Vec<Number> {
         match self {
             Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place.0],
             Self::Move { from, to, .. } => vec![from.0, to.0],
@@ -90,7 +90,7 @@ impl Edit {
     }
 
     /// Names that the edit starts from or leads to.
-    pub(crate) fn places(&self) -> Vec<&Place> {
+    pub fn places(&self) -> Vec<&Place> {
         match self {
             Self::Link { place, .. } | Self::Unlink { place, .. } => vec![place],
             Self::Move { from, to, .. } => vec![from, to],
@@ -100,7 +100,7 @@ impl Edit {
     }
 
     /// Inode whose content or attributes the edit changes.
-    pub(crate) fn inode(&self) -> Option<Number> {
+    pub fn inode(&self) -> Option<Number> {
         match self {
             Self::Extend { number, .. }
             | Self::Own { number, .. }
@@ -119,7 +119,7 @@ struct Held {
 
 /// Disk as a value. A clone shares every inode.
 #[derive(Debug, Clone)]
-pub(crate) struct Image {
+pub struct Image {
     inodes: Vec<Option<Held>>,
     /// Sum of the inodes' hashes, so that the cost of an edit does not depend on the size of the disk.
     hash: u128,
@@ -133,7 +133,7 @@ pub(crate) struct Image {
 
 impl Image {
     /// Empty root directory.
-    pub(crate) fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
+    pub fn new(attributes: Rights, mounts: &[ManagedPath]) -> Self {
         let mut image = Self::without_inodes(mounts.into());
         let body = Body::Directory(BTreeMap::new());
         image.set(TOP, Some(Inode { body, attributes, label: None, volume: 0, names: 1 }));
@@ -147,33 +147,33 @@ impl Image {
     /// Hash of names, contents, modes, owners and labels; equal images have equal hashes. Inode numbers count
     /// too, because a journal identifies new inodes by them; the lowest free number is used first, so that
     /// runs with the same edits end with the same hash.
-    pub(crate) fn hash(&self) -> u128 {
+    pub fn hash(&self) -> u128 {
         self.hash
     }
 
-    pub(crate) fn get(&self, number: Number) -> Option<&Inode> {
+    pub fn get(&self, number: Number) -> Option<&Inode> {
         self.inodes.get(number)?.as_ref().map(|held| &*held.inode)
     }
 
     /// Inode of this number. Panics if the number is free.
-    pub(crate) fn inode(&self, number: Number) -> &Inode {
+    pub fn inode(&self, number: Number) -> &Inode {
         self.get(number).unwrap_or_else(|| panic!("inode {number} is not in use"))
     }
 
     /// Names in a directory; `None` if the inode is no directory.
-    pub(crate) fn names(&self, number: Number) -> Option<&BTreeMap<Arc<str>, Number>> {
+    pub fn names(&self, number: Number) -> Option<&BTreeMap<Arc<str>, Number>> {
         match &self.get(number)?.body {
             Body::Directory(names) => Some(names),
             _ => None,
         }
     }
 
-    pub(crate) fn entry(&self, directory: Number, name: &str) -> Option<Number> {
+    pub fn entry(&self, directory: Number, name: &str) -> Option<Number> {
         self.names(directory)?.get(name).copied()
     }
 
     /// Lowest number that is free and not spared.
-    pub(crate) fn unused(&self) -> Number {
+    pub fn unused(&self) -> Number {
         let is_spared = |number: &Number| self.spared.as_ref().is_some_and(|spared| spared.contains(number));
         let is_free = |number: &Number| self.get(*number).is_none() && !is_spared(number);
         (0..self.inodes.len()).find(is_free).unwrap_or(self.inodes.len())
@@ -181,7 +181,7 @@ impl Image {
 
     /// Keep numbers that become free from now on from being reused: a pending edit may bring their inode
     /// back.
-    pub(crate) fn spare(&mut self) {
+    pub fn spare(&mut self) {
         self.spared.get_or_insert_default();
     }
 
@@ -197,7 +197,7 @@ impl Image {
         } else {
             self.nameless.remove(&number);
         }
-        let held = inode.map(|inode| Held { hash: hash_of(number, &inode), inode: Arc::new(inode) });
+        let held = inode.map(|inode| Held { hash: wide_hash(&(number, &inode)), inode: Arc::new(inode) });
         let new = held.as_ref().map_or(0, |held| held.hash);
         let old = std::mem::replace(&mut self.inodes[number], held).map_or(0, |held| held.hash);
         self.hash = self.hash.wrapping_sub(old).wrapping_add(new);
@@ -220,7 +220,7 @@ impl Image {
     }
 
     /// True if the edit's precondition is met; an edit without it does not happen.
-    pub(crate) fn allows(&self, edit: &Edit) -> bool {
+    pub fn allows(&self, edit: &Edit) -> bool {
         let stands = |(directory, name): &Place| self.entry(*directory, name);
         let is_free = |place: &Place| self.names(place.0).is_some() && stands(place).is_none();
         match edit {
@@ -242,7 +242,7 @@ impl Image {
     }
 
     /// Apply an edit that [`Image::allows`].
-    pub(crate) fn apply(&mut self, edit: &Edit) {
+    pub fn apply(&mut self, edit: &Edit) {
         match edit {
             Edit::Link { place, number, fresh } => {
                 match (self.get(*number), fresh) {
@@ -280,12 +280,12 @@ impl Image {
     }
 
     /// Add an inode that has a content and no name yet.
-    pub(crate) fn adopt(&mut self, number: Number, inode: Inode) {
+    pub fn adopt(&mut self, number: Number, inode: Inode) {
         self.set(number, Some(Inode { names: 0, ..inode }));
     }
 
     /// Copy with other inode numbers, as a copy of the whole tree has them. Only the root keeps its number.
-    pub(crate) fn copied(&self) -> Self {
+    pub fn copied(&self) -> Self {
         let used: Vec<Number> = (1..self.inodes.len()).filter(|number| self.get(*number).is_some()).collect();
         let following = used.iter().cycle().skip(1);
         let renumbered: BTreeMap<Number, Number> =
@@ -304,7 +304,7 @@ impl Image {
     }
 
     /// Free inodes without a name, as the file system check after a crash does, and spare no number.
-    pub(crate) fn reap(&mut self) {
+    pub fn reap(&mut self) {
         self.spared = None;
         while let Some(number) = self.nameless.first().copied() {
             let names = self.names(number).cloned().unwrap_or_default();
@@ -319,9 +319,10 @@ impl Image {
     }
 }
 
-fn hash_of(number: Number, inode: &Inode) -> u128 {
+/// Hash of `value` that is wide enough to stand for it among millions.
+pub fn wide_hash(value: &impl Hash) -> u128 {
     let mut hasher = DefaultHasher::new();
-    (number, inode).hash(&mut hasher);
+    value.hash(&mut hasher);
     let half = hasher.finish();
     // The state of the hash function is wide enough for a second half.
     half.hash(&mut hasher);

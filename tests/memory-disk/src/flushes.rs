@@ -22,29 +22,34 @@
 
 use std::collections::BTreeSet;
 
-use crate::disk::image::{Body, Edit, Image, Inode, Number};
+use crate::image::{self, Body, Edit, Image, Inode, Number};
 
-/// Most pending edits that are tried in every combination; twice as many in exhaustive mode.
-const EVERY: usize = 6;
 /// Most combinations of both file systems' prefixes that are tried.
 const CROSS: usize = 256;
 
 /// Disk that is durable for certain, and the edits that may be on it.
 #[derive(Debug, Clone)]
-pub(crate) struct Unflushed {
+pub struct Unflushed {
     durable: Image,
     /// Edits in order, each with its file system.
     pending: Vec<(Edit, usize)>,
 }
 
+/// Key of a moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct UnflushedKey {
+    durable: u128,
+    pending: u128,
+}
+
 impl Unflushed {
     /// Start with a durable disk and no pending edits.
-    pub(crate) fn new(durable: Image) -> Self {
+    pub fn new(durable: Image) -> Self {
         Self { durable, pending: Vec::new() }
     }
 
     /// Add an edit of `before`, which may be on the disk from now on.
-    pub(crate) fn edit(&mut self, before: &Image, edit: &Edit) {
+    pub fn edit(&mut self, before: &Image, edit: &Edit) {
         let on = edit
             .directories()
             .first()
@@ -55,7 +60,7 @@ impl Unflushed {
     }
 
     /// Make an inode durable.
-    pub(crate) fn flush(&mut self, number: Number) {
+    pub fn flush(&mut self, number: Number) {
         if self.durable.get(number).is_none() {
             let made = self.pending.iter().find_map(|(edit, _)| match edit {
                 Edit::Link { number: made, fresh: Some(inode), .. } if *made == number => Some(inode.clone()),
@@ -100,17 +105,16 @@ impl Unflushed {
         }
     }
 
-    /// Key that tells one moment from another.
-    pub(crate) fn key(&self) -> (u128, String) {
-        (self.durable.hash(), format!("{:?}", self.pending))
+    /// Key that tells one moment from another: a power cut leaves the same disks at moments with the same key.
+    pub fn key(&self) -> UnflushedKey {
+        UnflushedKey { durable: self.durable.hash(), pending: image::wide_hash(&self.pending) }
     }
 
-    /// Every disk that a power cut at this moment can leave.
-    pub(crate) fn disks(&self) -> Vec<Image> {
-        let count = self.pending.len();
-        let most = if testbed::is_exhaustive() { 2 * EVERY } else { EVERY };
+    /// Disks that a power cut at this moment can leave: every one if at most `every` edits are pending, and of more
+    /// edits each prefix of each file system's, all but one, and one alone.
+    pub fn disks(&self, every: usize) -> Vec<Image> {
         let mut disks = Vec::new();
-        if count <= most {
+        if self.pending.len() <= every {
             self.every(self.durable.clone(), 0, false, &mut disks);
         } else {
             for kept in self.choices() {
@@ -148,8 +152,7 @@ impl Unflushed {
         disks.extend(so_far);
     }
 
-    /// Selections of many pending edits: each prefix of the edits of each file system, all but one, and one
-    /// alone.
+    /// Selections of many pending edits.
     fn choices(&self) -> Vec<Vec<bool>> {
         let count = self.pending.len();
         let mut choices = self.prefixes();

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use flameholder::core::values::names::ManagedPath;
 use rustix::io::Errno;
 
-use crate::disk::image::{Body, Image, Number, TOP};
+use crate::image::{Body, Image, Number, TOP};
 
 /// Limit of links that the kernel follows in one path.
 const LINKS: usize = 40;
