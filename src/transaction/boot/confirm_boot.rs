@@ -257,7 +257,7 @@ fn clean_up(host: &RunningHost, os: SysrootOpener<'_>) {
         let host = host.lock()?;
         // A change that was interrupted since the checks has its previous files where the clean-up clears.
         interrupted::recover_first(&host)?;
-        rollback_pin::release_pin(&mut *os, &host)?;
+        rollback_pin::release_unneeded(&mut *os, &host)?;
         clean_up::clean_up(&mut *os, &host);
         Ok(())
     });

@@ -264,7 +264,7 @@ pub fn unstage(
     pending::remove(host.as_root())?;
     os.unstage(&pending.staged.deployment.id())?;
     history::note(host, HistoryEvent::Unstaged, staged_note(pending));
-    rollback_pin::release_pin(os, host)
+    rollback_pin::release_unneeded(os, host)
 }
 
 /// Result of discarding the staged deployment.
@@ -310,9 +310,7 @@ pub fn discard_staged(
         }
         (None, _) => return Ok(UnstageResult::Nothing),
     };
-    if rollback_pin::may_be_unneeded(host)? {
-        rollback_pin::release_unneeded(os, host)?;
-    }
+    rollback_pin::release_unneeded(os, host)?;
     running_host::end_request(host, os);
     clean_up::clean_up(os, host);
     Ok(result)

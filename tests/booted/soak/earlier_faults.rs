@@ -69,11 +69,21 @@ const LIVE_UPDATE_BEFORE_ROLLBACK: [Step; 4] = [
     Step::RebootAnd(Deploy { is_staged: false }),
 ];
 
+/// An update of an unconfirmed generation that could not be rolled back took the pin off the deployment before that, which
+/// finalization then removed.
+const UPDATE_BEFORE_ROLLBACK: [Step; 4] =
+    [update(Unhealthy), Step::Reboot { obstacle: Some(FullBoot(0)) }, update(Unhealthy), Step::OtherEntry];
+
 #[test]
 fn sequences_of_earlier_faults_break_no_invariant() {
     let prepared = prepared_host();
-    let sequences =
-        [&EMPTIED_DIRECTORY[..], &LEFT_FOR_ONE_BOOT, &COPIED_ARGUMENTS, &LIVE_UPDATE_BEFORE_ROLLBACK];
+    let sequences = [
+        &EMPTIED_DIRECTORY[..],
+        &LEFT_FOR_ONE_BOOT,
+        &COPIED_ARGUMENTS,
+        &LIVE_UPDATE_BEFORE_ROLLBACK,
+        &UPDATE_BEFORE_ROLLBACK,
+    ];
     for steps in sequences {
         if let Err(violation) = run_sequence(&prepared, steps, None) {
             panic!("{}", report(0, 0, steps, &violation));

@@ -190,7 +190,7 @@ fn grant() -> RebootGrant {
 }
 
 fn pin() -> RollbackPin {
-    RollbackPin { schema: rollback_pin::SCHEMA, deployment: deployment("1", 0) }
+    RollbackPin { schema: rollback_pin::SCHEMA, deployment: deployment("1", 0), earlier: Vec::new() }
 }
 
 fn mark() -> UnconfirmedMark {

@@ -1,5 +1,5 @@
-//! Note of a deployment that this agent pinned, so that nothing removes it while a generation may have to be rolled back to
-//! it. Written before the deployment is pinned; a pin without this note is an operator's.
+//! Note of the deployments that this agent pinned, so that nothing removes them while a generation may have to be rolled
+//! back to them. Written before a deployment is pinned; a pin without this note is an operator's.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,11 +20,20 @@ const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollbackPin {
     pub schema: u32,
-    /// Pinned deployment.
+    /// Pinned deployment, which the last unlocked generation was staged on.
     pub deployment: DeploymentId,
+    /// Deployments that stay pinned as well, the latest first: `deployment` is itself unconfirmed, and is rolled back to the
+    /// first of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub earlier: Vec<DeploymentId>,
 }
 
 impl RollbackPin {
+    /// Iterate over all pinned deployments, the latest first.
+    pub fn deployments(&self) -> impl Iterator<Item = &DeploymentId> {
+        std::iter::once(&self.deployment).chain(&self.earlier)
+    }
+
     #[must_use]
     pub fn render(&self) -> Vec<u8> {
         own_document::render(self)

@@ -1,5 +1,6 @@
 //! Pin of the deployment that an unlocked or unconfirmed generation is rolled back to: `rpm-ostree cleanup -r`, `ostree
-//! admin undeploy` and an update by another program leave it alone. It is the rollback entry, so no third kernel is kept.
+//! admin undeploy` and an update by another program leave it alone. It is the rollback entry, so no third kernel is kept,
+//! unless it is unconfirmed itself: then the deployment before it stays pinned as well.
 
 use crate::core::state::pending::PendingGeneration;
 use crate::core::state::pending::rollback_pin::{PINNED, RollbackPin, SCHEMA};
@@ -25,16 +26,23 @@ pub(crate) fn pin_base(
     let base = &pending.staged.base;
     // There is no rollback from a generation that completes a first boot.
     if pending.staged.completes_first_boot {
-        return release_pin(os, host);
+        return release_pins(os, host);
     }
-    match load(host)? {
+    let earlier = match load(host)? {
         Some(pin) if pin.deployment == *base => return Ok(os.set_pinned(base, true)?),
-        Some(_) => release_pin(os, host)?,
-        None => {}
-    }
+        // The rollback of the booted generation failed, so it may still be due once the new generation is rolled back.
+        Some(pin) if mark_state(host, base) == MarkState::Unconfirmed => {
+            pin.deployments().filter(|pinned| *pinned != base).cloned().collect()
+        }
+        Some(_) => {
+            release_pins(os, host)?;
+            Vec::new()
+        }
+        None => Vec::new(),
+    };
     let is_free = os.deployments()?.iter().any(|deployment| deployment.id == *base && !deployment.pinned);
     if is_free {
-        let pin = RollbackPin { schema: SCHEMA, deployment: base.clone() };
+        let pin = RollbackPin { schema: SCHEMA, deployment: base.clone(), earlier };
         let [path, new] = [PINNED, NEW_PINNED].map(ManagedPath::constant);
         atomic_file::write(host.as_root(), &path, &new, &pin.render())?;
         os.set_pinned(base, true)?;
@@ -51,32 +59,37 @@ pub(crate) fn may_be_unneeded(host: &LockedHost<'_>) -> Result<bool, Transaction
         && mark_state(host, booted) != MarkState::Unconfirmed)
 }
 
-/// Take the pin off, where it may be unneeded, unless the next reboot may need it: while the pinned deployment was
+/// Take the pins off, where they may be unneeded, unless the next reboot may need one: while a pinned deployment was
 /// booted from the boot menu, the default entry is still the generation that is rolled back to it.
 pub(crate) fn release_unneeded(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
+    if !may_be_unneeded(host)? {
+        return Ok(());
+    }
     let booted = &host.running.booted.deployment;
     let is_default =
         os.deployments()?.iter().find(|entry| !entry.staged).is_some_and(|entry| entry.id == *booted);
     match load(host)? {
-        Some(pin) if pin.deployment == *booted && !is_default => Ok(()),
-        _ => release_pin(os, host),
+        Some(pin) if pin.deployments().any(|pinned| pinned == booted) && !is_default => Ok(()),
+        _ => release_pins(os, host),
     }
 }
 
-/// Take the pin off that this agent set, if there is one. The note goes last.
-pub(crate) fn release_pin(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
+/// Take the pins off that this agent set, if there are any. The note goes last.
+fn release_pins(os: &mut dyn Sysroot, host: &LockedHost<'_>) -> Result<(), TransactionError> {
     let Some(pin) = load(host)? else { return Ok(()) };
-    match os.set_pinned(&pin.deployment, false) {
-        // Another program removed it in spite of the pin.
-        Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
-        Err(error) => return Err(error.into()),
+    for deployment in pin.deployments() {
+        match os.set_pinned(deployment, false) {
+            // Another program removed it in spite of the pin.
+            Ok(()) | Err(OsError::NoSuchDeployment { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
     }
     let path = ManagedPath::constant(PINNED);
     remove_if_present(host.as_root(), &path)?;
     Ok(host.sync(&[path.parent()])?)
 }
 
-/// Load the note. One that cannot be read is set aside; its deployment then stays pinned until an operator unpins it.
+/// Load the note. One that cannot be read is set aside; its deployments then stay pinned until an operator unpins them.
 fn load(host: &LockedHost<'_>) -> Result<Option<RollbackPin>, HostError> {
     let path = ManagedPath::constant(PINNED);
     let Some(bytes) = host.read(&path, limits::DOCUMENT_BYTES)? else { return Ok(None) };
