@@ -211,14 +211,13 @@ fn cut_in_a_row(
     let mut after_one = explorer.take_all();
     // One complaint is enough for an engine with a planted fault, and a few for any other.
     let most = if bend == Bend::Straight { 20 } else { 0 };
-    while explorer.complaints().len() <= most {
-        let (image, promise, is_cut) = match explorer.next() {
-            Some((image, promise)) => (image, promise, cuts == CutsInARow::Any),
-            None => match after_one.pop() {
-                Some((image, promise)) => (image, promise, true),
-                None => break,
-            },
-        };
+    let mut next = || {
+        let deeper = explorer.next().map(|disk| (disk, cuts == CutsInARow::Any));
+        deeper.or_else(|| after_one.pop().map(|disk| (disk, true)))
+    };
+    while explorer.complaints().len() <= most
+        && let Some(((image, promise), is_cut)) = next()
+    {
         let decided = recover(&explorer, &image, promise);
         if is_cut && let Some(decided) = decided {
             cut_recovery(&explorer, &image, decided, &moments);

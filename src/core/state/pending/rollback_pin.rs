@@ -20,10 +20,10 @@ const UPGRADES: &[UpgradeStep] = next_schema::UPGRADES;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RollbackPin {
     pub schema: u32,
-    /// Pinned deployment, which the last unlocked generation was staged on.
+    /// Deployment that was pinned last.
     pub deployment: DeploymentId,
-    /// Deployments that stay pinned as well, the latest first: `deployment` is itself unconfirmed, and is rolled back to the
-    /// first of them.
+    /// Deployments that were pinned before it and stay so, the latest first: `deployment` was unconfirmed when it was pinned,
+    /// so its own rollback may still be due.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<DeploymentId>,
 }

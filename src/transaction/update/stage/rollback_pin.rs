@@ -29,16 +29,13 @@ pub(crate) fn pin_base(
         return release_pins(os, host);
     }
     let earlier = match load(host)? {
-        Some(pin) if pin.deployment == *base => return Ok(os.set_pinned(base, true)?),
+        Some(pin) if pin.deployments().any(|pinned| pinned == base) => return Ok(os.set_pinned(base, true)?),
         // The rollback of the booted generation failed, so it may still be due once the new generation is rolled back.
-        Some(pin) if mark_state(host, base) == MarkState::Unconfirmed => {
-            pin.deployments().filter(|pinned| *pinned != base).cloned().collect()
-        }
-        Some(_) => {
+        Some(pin) if mark_state(host, base) == MarkState::Unconfirmed => pin.deployments().cloned().collect(),
+        _ => {
             release_pins(os, host)?;
             Vec::new()
         }
-        None => Vec::new(),
     };
     let is_free = os.deployments()?.iter().any(|deployment| deployment.id == *base && !deployment.pinned);
     if is_free {
