@@ -179,6 +179,40 @@ fn no_attribute_hides_dead_code() {
     assert_none(&hidden.map(|source| source.says(1, what)).collect::<Vec<_>>());
 }
 
+/// The check of all tests leaves out tests that are services of others, by their names.
+#[test]
+fn ignored_tests_name_the_run_that_executes_them() {
+    let mut violations = Vec::new();
+    for source in sources(&["src", "tests", "xtask"]) {
+        let mut lines = source.text.lines().map(str::trim_start).zip(1..);
+        while let Some((attribute, line)) = lines.find(|(text, _)| text.starts_with(concat!("#[", "ignore")))
+        {
+            let reason = attribute.split(['"', ':']).nth(1).unwrap_or_default();
+            let function = lines.find_map(|(text, _)| text.split_once("fn ")).unwrap_or_default().1;
+            if !names_its_run(reason, function.split('(').next().unwrap_or_default()) {
+                let what = "the reason begins with `exhaustive:`, `release:`, or `service:` if another test runs it, and the name of \
+                            a service ends with `_as_a_service`";
+                violations.push(source.says(line, what));
+            }
+        }
+    }
+    assert_none(&violations);
+}
+
+fn names_its_run(reason: &str, name: &str) -> bool {
+    ["exhaustive", "release", "service"].contains(&reason)
+        && (reason == "service") == name.ends_with("_as_a_service")
+}
+
+#[test]
+fn ignored_tests_without_a_run_are_recognized() {
+    assert!(names_its_run("service", "reboot_twice_as_a_service"));
+    assert!(names_its_run("exhaustive", "rollback_survives_cuts"));
+    assert!(!names_its_run("service", "serves"));
+    assert!(!names_its_run("exhaustive", "reboot_twice_as_a_service"));
+    assert!(!names_its_run("", "slow"));
+}
+
 /// A log line that ends before the cause ("opening the root /") cannot be acted upon.
 #[test]
 fn log_lines_name_the_causes_of_an_error() {

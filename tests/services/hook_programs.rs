@@ -67,7 +67,7 @@ fn result_of(program: &HookProgram, socket: &Path, told: &ProgramPurpose) -> Str
 
 /// Run the programs and report their results.
 #[test]
-#[ignore = "run as a service by the systemd of another test"]
+#[ignore = "service: the systemd of another test runs it"]
 fn run_programs_as_a_service() {
     let (socket, directory) = (as_service::socket(), PathBuf::from(std::env::var_os(DIRECTORY).unwrap()));
     let status = MemoryFile::of("status", "x".repeat(100_000).as_bytes()).unwrap();

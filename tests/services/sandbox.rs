@@ -26,7 +26,7 @@ fn sandbox(unit: &str) -> String {
 
 /// Report what this process sees of a process with more capabilities, and whether it can make a mount namespace.
 #[test]
-#[ignore = "run as a service by the systemd of another test"]
+#[ignore = "service: the systemd of another test runs it"]
 fn look_around_as_a_service() {
     let locked = PathBuf::from(std::env::var_os(LOCKED).unwrap());
     let holder = file_locks::holder(&locked).map(|holder| holder.program);

@@ -22,7 +22,7 @@ ExecStart=sleep infinity
 
 /// Request two reboots and report the answers.
 #[test]
-#[ignore = "run as a service by the systemd of another test"]
+#[ignore = "service: the systemd of another test runs it"]
 fn reboot_twice_as_a_service() {
     let pid1 = Pid1Reboot::at(&as_service::socket()).with_answers_within(DEADLINE);
     as_service::report(&[pid1.reboot(), pid1.reboot()].map(|answer| format!("{answer:?}")));

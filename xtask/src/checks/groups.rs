@@ -98,8 +98,8 @@ pub const IDLE: TestGroup = TestGroup {
 const HOUSE_RULES: &str = "binary(house)";
 /// Run last, on virtual machines.
 const SCENARIOS: &str = "(package(vm) & kind(test))";
-/// Run by another test, in a process that systemd starts; alone it fails.
-const HELPER: &str = "reboot_twice_as_a_service";
+/// Run by other tests, in a process that systemd or their host starts; alone they fail, or test nothing.
+const SERVICES: &str = "_as_a_service";
 /// The targets of `cargo test` besides house rules and scenarios: those that need no root.
 const WITHOUT_ROOT: [&str; 8] = ["--lib", "--bins", "--test", "core", "--test", "cli", "--test", "services"];
 
@@ -150,8 +150,8 @@ fn excludes_root(excluded: &[&TestGroup]) -> bool {
 /// `cargo test` cannot tell the tests that kill the executable from other long ones, as its filters are mere
 /// substrings: it runs them with the debug build as well.
 pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSelection {
-    let helper = format!("test({HELPER})");
-    let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, TLS.expression, IDLE.expression, &helper];
+    let services = format!("test({SERVICES})");
+    let others = [HOUSE_RULES, SCENARIOS, KILLS.expression, TLS.expression, IDLE.expression, &services];
     let groups = others.into_iter().chain(excluded.iter().map(|group| group.expression));
     let groups: Vec<_> = groups.map(|expression| format!("({expression})")).collect();
     let mut targets = WITHOUT_ROOT.to_vec();
@@ -159,7 +159,7 @@ pub fn remaining_tests(excluded: &[&TestGroup], ignored: IgnoredTests) -> TestSe
         targets.extend(AS_ROOT.targets);
     }
     let filters = [IDLE.filters].into_iter().chain(excluded.iter().map(|group| group.filters));
-    let skipped = std::iter::once(&HELPER).chain(filters.flatten()).flat_map(|filter| ["--skip", filter]);
+    let skipped = std::iter::once(&SERVICES).chain(filters.flatten()).flat_map(|filter| ["--skip", filter]);
     TestSelection {
         expression: format!("not ({})", groups.join(" | ")),
         arguments: skipped.map(str::to_owned).collect(),
@@ -203,7 +203,10 @@ mod tests {
     fn remaining_tests_leave_out_each_excluded_group() {
         let selection = remaining_tests(&[&WITH_API_SERVER], IgnoredTests::Excluded);
         assert!(selection.expression.ends_with("(binary(/^(daemon|fleet)$/) & test(/^cluster::/)))"));
-        assert_eq!(selection.arguments, ["--skip", HELPER, "--skip", IDLE.filters[0], "--skip", "cluster::"]);
+        assert_eq!(
+            selection.arguments,
+            ["--skip", SERVICES, "--skip", IDLE.filters[0], "--skip", "cluster::"]
+        );
         assert!(selection.targets.contains(&"daemon".to_owned()));
         let selection = remaining_tests(&[&AS_ROOT], IgnoredTests::Excluded);
         assert!(!selection.targets.contains(&"daemon".to_owned()));

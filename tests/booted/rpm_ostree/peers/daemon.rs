@@ -23,13 +23,13 @@ pub(crate) const CANCEL_VARIABLE: &str = "RPM_OSTREED_CANCEL_VARIABLE";
 /// Environment variable that makes this program hold a lock on a file until `/run/held` is removed; its value is the file.
 pub(crate) const LOCK_VARIABLE: &str = "RPM_OSTREED_LOCK_VARIABLE";
 
-/// The name under which the test executable runs [`serves`].
-pub(crate) const SERVING: &str = "rpm_ostree::peers::daemon::serves";
+/// The name under which the test executable runs [`rpm_ostreed_runs_as_a_service`].
+pub(crate) const SERVING: &str = "rpm_ostree::peers::daemon::rpm_ostreed_runs_as_a_service";
 
 /// Not a test: the daemon, a client that cancels a transaction, or a program that holds a lock.
 #[test]
-#[ignore = "the daemon of other tests' hosts, started by them"]
-fn serves() {
+#[ignore = "service: other tests start it on their hosts"]
+fn rpm_ostreed_runs_as_a_service() {
     if let Ok(address) = std::env::var(CANCEL_VARIABLE) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async { Peer::connect(&address).await.cancel().await });
