@@ -288,8 +288,8 @@ fn power_cuts_at_each_kind_of_change_on_one_file_system() {
     for_each(scenarios, |case| cut_everywhere(case, Start::Clean, Bend::Straight));
 }
 
-/// Check if the power is cut in each recovery of a change. The disks multiply with each step: of a longer change, two power
-/// cuts leave up to a million, and more cannot be exhausted.
+/// Return true if the power is cut in each recovery of a change. The disks multiply with each step: of a longer
+/// change, two power cuts leave up to a million, and more cannot be exhausted.
 fn is_short(scenario: &Scenario) -> bool {
     Case::of(scenario).steps.len() <= MOST_STEPS
 }

@@ -185,8 +185,7 @@ fn ignored_tests_name_the_run_that_executes_them() {
     let mut violations = Vec::new();
     for source in sources(&["src", "tests", "xtask"]) {
         let mut lines = source.text.lines().map(str::trim_start).zip(1..);
-        while let Some((attribute, line)) = lines.find(|(text, _)| text.starts_with(concat!("#[", "ignore")))
-        {
+        while let Some((attribute, line)) = lines.find(|(text, _)| text.starts_with("#[ignore")) {
             let reason = attribute.split(['"', ':']).nth(1).unwrap_or_default();
             let function = lines.find_map(|(text, _)| text.split_once("fn ")).unwrap_or_default().1;
             if !names_its_run(reason, function.split('(').next().unwrap_or_default()) {

@@ -271,7 +271,7 @@ impl Host {
     }
 
     /// Stop the host, and save its disk and memory under a name, for [`HostOrigin::Saved`]. They are valid
-    /// until the next build.
+    /// until the next build of the hosts or of this test program.
     pub fn save_as(&mut self, name: &str) -> Result<()> {
         let target = snapshot::folder(&self.lab, name)?;
         snapshot::remove_others(&target)?;

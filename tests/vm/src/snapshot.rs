@@ -51,15 +51,18 @@ pub fn base(lab: &Lab, origin: &HostOrigin) -> Result<Base> {
     }
 }
 
-/// Return the folder of a saved host. The path depends on the build and on the test program, so that a state
-/// that an older program prepared is never taken for a current one.
+/// Return the folder of a saved host. It is in the folder of this build and this test program, so that a host
+/// that an older program saved is never taken for a current one.
 pub fn folder(lab: &Lab, name: &str) -> Result<PathBuf> {
     let warm = lab.os_stage("warm")?;
-    let program = std::env::current_exe()?;
-    let changed = fs::metadata(&program)?.modified()?;
-    let build = format!("{} {} {changed:?}", warm.display(), program.display());
+    let path = std::env::current_exe()?;
+    let changed = fs::metadata(&path)?.modified()?;
+    let build = format!("{} {} {changed:?}", warm.display(), path.display());
     let digest = format!("{:x}", Sha256::digest(build));
-    Ok(lab.folder("prepared")?.join(format!("{name}-{}", digest.get(..12).unwrap_or_default())))
+    let executable = path.file_name().unwrap_or_default().to_string_lossy();
+    let program = executable.split('-').next().unwrap_or_default();
+    let hosts = format!("{program}-{}", digest.get(..12).unwrap_or_default());
+    Ok(lab.folder("prepared")?.join(hosts).join(name))
 }
 
 /// Move a disk and a saved memory into a new folder. The disk still names its own base image.
@@ -73,18 +76,23 @@ pub fn keep(target: &Path, disk: &Path, state: &Path) -> Result<()> {
     fs::rename(&partial, target).with_context(|| format!("making {}", target.display()))
 }
 
-/// Remove the hosts that older programs and builds saved under the name of `target`: each holds the memory of
-/// a guest.
+/// Remove the hosts that other builds of the test program saved: each holds the memory of a guest. They are removed
+/// together, since a disk is an overlay on the disk of another saved host.
 pub fn remove_others(target: &Path) -> Result<()> {
-    let name = |path: &Path| path.file_name()?.to_str()?.rsplit_once('-').map(|(name, _)| name.to_owned());
-    let parent = target.parent().with_context(|| format!("{} has no parent", target.display()))?;
-    for entry in fs::read_dir(parent).with_context(|| format!("listing {}", parent.display()))? {
+    let hosts = target.parent().with_context(|| format!("{} has no parent", target.display()))?;
+    let all = hosts.parent().with_context(|| format!("{} has no parent", hosts.display()))?;
+    for entry in fs::read_dir(all).with_context(|| format!("listing {}", all.display()))? {
         let path = entry?.path();
-        if path != target && name(&path) == name(target) {
+        if path != hosts && test_program(&path) == test_program(hosts) {
             remove(&path)?;
         }
     }
     Ok(())
+}
+
+/// Name of the test program whose hosts are in this folder.
+fn test_program(hosts: &Path) -> Option<&str> {
+    hosts.file_name()?.to_str()?.rsplit_once('-').map(|(test, _)| test)
 }
 
 fn remove(folder: &Path) -> Result<()> {
@@ -93,5 +101,26 @@ fn remove(folder: &Path) -> Result<()> {
             Err(error).with_context(|| format!("removing {}", folder.display()))
         }
         _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts_of_other_builds_are_removed_with_all_that_are_based_on_them() {
+        let all = tempfile::tempdir().unwrap();
+        let saved = |hosts: &str, name: &str| {
+            let folder = all.path().join(hosts).join(name);
+            fs::create_dir_all(&folder).unwrap();
+            folder
+        };
+        let former = [saved("hosts-0123", "one"), saved("hosts-0123", "two")];
+        let kept = [saved("hosts-4567", "one"), saved("smoke-0123", "prepared")];
+        fs::write(all.path().join("one.lock"), "").unwrap();
+        remove_others(&all.path().join("hosts-4567/two")).unwrap();
+        assert!(former.iter().all(|folder| !folder.exists()));
+        assert!(kept.iter().all(|folder| folder.exists()));
     }
 }

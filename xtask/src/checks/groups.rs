@@ -120,13 +120,13 @@ impl TestGroup {
         selection
     }
 
-    /// Select the tests of this group.
+    /// Select the tests of this group, without the services of other tests.
     pub fn selection(&self, runner: TestRunner, ignored: IgnoredTests) -> TestSelection {
         // nextest refuses an expression that names an executable outside of its targets.
         let targets = if runner == TestRunner::Nextest { &["--tests"][..] } else { self.targets };
         TestSelection {
-            expression: self.expression.to_owned(),
-            arguments: self.filters.iter().map(ToString::to_string).collect(),
+            expression: format!("({}) & not test({SERVICES})", self.expression),
+            arguments: self.filters.iter().chain(&["--skip", SERVICES]).map(ToString::to_string).collect(),
             ..TestSelection::of(targets).with_ignored(ignored)
         }
     }
@@ -220,7 +220,8 @@ mod tests {
             without_server.expression.ends_with(") & not (binary(/^(daemon|fleet)$/) & test(/^cluster::/))")
         );
         let without_server = tests(&[&WITH_API_SERVER], TestRunner::Cargo);
-        assert_eq!(without_server.arguments, ["config_server::", "tls::", "--skip", "cluster::"]);
+        let skipped = ["--skip", SERVICES, "--skip", "cluster::"];
+        assert_eq!(without_server.arguments, [TLS.filters, &skipped].concat());
         assert_eq!(tests(&[&AS_ROOT], TestRunner::Cargo).targets, ["--test", "cli"]);
         assert_eq!(tests(&[], TestRunner::Cargo).targets, ["--test", "cli", "--test", "daemon"]);
     }

@@ -18,9 +18,13 @@ pub struct RecordedRequest {
 }
 
 impl RecordedRequest {
+    /// The target without its query.
+    fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+
     fn is_event(&self) -> bool {
-        let path = self.target.split('?').next().unwrap_or_default();
-        self.method == "POST" && path.ends_with("/events")
+        self.method == "POST" && self.path().ends_with("/events")
     }
 }
 
@@ -90,6 +94,15 @@ impl RequestLog {
     pub fn lines(&self) -> Vec<String> {
         let requests = self.requests.iter().filter(|request| !request.is_event());
         requests.map(|request| format!("{} {}", request.method, request.target)).collect()
+    }
+
+    /// Number of requests by method and path.
+    pub fn counts(&self) -> BTreeMap<String, u64> {
+        let mut counts = BTreeMap::new();
+        for request in &self.requests {
+            *counts.entry(format!("{} {}", request.method, request.path())).or_default() += 1;
+        }
+        counts
     }
 
     /// Annotations and conditions that were written, in order.

@@ -22,11 +22,13 @@ impl Inputs {
         self
     }
 
-    /// Add an earlier stage by the name of its folder, which ends with that stage's key.
+    /// Add an earlier stage by the name of its folder, which ends with that stage's key, and by the time at which it was
+    /// built: an overlay on a disk does not fit one that was built again from the same inputs.
     #[must_use]
     pub fn stage(self, folder: &Path) -> Self {
         let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        self.text(&name)
+        let built = fs::metadata(folder).and_then(|folder| folder.modified()).ok();
+        self.text(&name).text(&format!("{built:?}"))
     }
 
     /// Add the content of a file.
@@ -160,6 +162,8 @@ fn remove(folder: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]
@@ -181,6 +185,23 @@ mod tests {
         let (second, made) = build("two");
         assert!(made && first != second && !first.exists());
         assert_eq!(fs::read_link(cache.root.join("current/os")).unwrap(), second);
+    }
+
+    #[test]
+    fn stage_on_one_that_was_built_again_is_built_again() {
+        let root = tempfile::tempdir().unwrap();
+        let cache = Cache::open(root.path()).unwrap();
+        let disk = || cache.stage("disk", Inputs::default().text("layout"), |_| Ok(())).unwrap();
+        let warm = |disk: &Path| Inputs::default().stage(disk).key();
+        let first = disk();
+        let on_first = warm(&first);
+        assert_eq!(warm(&disk()), on_first);
+        fs::remove_dir(&first).unwrap();
+        let second = disk();
+        let later = fs::metadata(&second).unwrap().modified().unwrap() + Duration::from_secs(1);
+        fs::File::open(&second).unwrap().set_modified(later).unwrap();
+        assert_eq!(second, first);
+        assert_ne!(warm(&second), on_first);
     }
 
     #[test]
