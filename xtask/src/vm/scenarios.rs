@@ -216,8 +216,9 @@ impl VmScenarios {
         for os in self.systems() {
             let names = self.names(run, os)?;
             names.core.iter().for_each(|name| println!("{:>5}  {CORE}::{name}", "-"));
-            names.selected.iter().for_each(|name| println!("{:>5}  {name}", share::seconds(name)));
-            let seconds: u32 = names.selected.iter().map(|name| share::seconds(name)).sum();
+            let seconds = |name: &String| share::seconds(name, run.is_exhaustive);
+            names.selected.iter().for_each(|name| println!("{:>5}  {name}", seconds(name)));
+            let seconds: u32 = names.selected.iter().map(seconds).sum();
             println!("{:>5}  in all on {} hosts, {MACHINES} at a time", seconds / MACHINES, os.variable());
         }
         Ok(())
@@ -230,7 +231,7 @@ impl VmScenarios {
             Self::Share(_) => run.divided(os)?,
         };
         let ignored = if run.is_exhaustive { Vec::new() } else { run.list(DIVIDED, IgnoredTests::Only)? };
-        Ok(self.select(os, core, divided, ignored))
+        Ok(self.select(os, core, divided, ignored, run.is_exhaustive))
     }
 
     fn select(
@@ -239,6 +240,7 @@ impl VmScenarios {
         core: Vec<String>,
         divided: Vec<String>,
         ignored: Vec<String>,
+        is_exhaustive: bool,
     ) -> ScenarioNames {
         let matches =
             |executable: &str, name: &str, part: &str| executable.contains(part) || name.contains(part);
@@ -251,7 +253,8 @@ impl VmScenarios {
             },
             Self::Share(number) => {
                 let part = share::part_of(os, *number);
-                let selected = part.map(|part| share::assign(&divided, part)).unwrap_or_default();
+                let selected =
+                    part.map(|part| share::assign(&divided, part, is_exhaustive)).unwrap_or_default();
                 let others = divided.into_iter().filter(|name| !selected.contains(name)).collect();
                 match os {
                     GuestOs::Plain => ScenarioNames { core, selected, others, ignored },
@@ -285,7 +288,7 @@ mod tests {
     fn select(scenarios: &VmScenarios) -> ScenarioNames {
         let names = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let divided = names(&["cuts::a", "cuts::b", "daemon::c"]);
-        scenarios.select(GuestOs::Plain, names(&["starts"]), divided, names(&["kola::d"]))
+        scenarios.select(GuestOs::Plain, names(&["starts"]), divided, names(&["kola::d"]), false)
     }
 
     #[test]
