@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use sha2::{Digest as _, Sha256};
 
+use crate::build::cache;
 use crate::host::HostOrigin;
 use crate::lab::{INSTALLED, Lab, WITHOUT_AGENT};
 
@@ -80,19 +81,7 @@ pub fn keep(target: &Path, disk: &Path, state: &Path) -> Result<()> {
 /// together, since a disk is an overlay on the disk of another saved host.
 pub fn remove_others(target: &Path) -> Result<()> {
     let hosts = target.parent().with_context(|| format!("{} has no parent", target.display()))?;
-    let all = hosts.parent().with_context(|| format!("{} has no parent", hosts.display()))?;
-    for entry in fs::read_dir(all).with_context(|| format!("listing {}", all.display()))? {
-        let path = entry?.path();
-        if path != hosts && test_program(&path) == test_program(hosts) {
-            remove(&path)?;
-        }
-    }
-    Ok(())
-}
-
-/// Name of the test program whose hosts are in this folder.
-fn test_program(hosts: &Path) -> Option<&str> {
-    hosts.file_name()?.to_str()?.rsplit_once('-').map(|(test, _)| test)
+    cache::remove_other_versions(hosts)
 }
 
 fn remove(folder: &Path) -> Result<()> {

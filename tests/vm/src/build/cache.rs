@@ -81,7 +81,7 @@ impl Cache {
             eprintln!("{name:<12} {:>6.1} s", start.elapsed().as_secs_f64());
         }
         self.link(name, &folder)?;
-        self.remove_others(name, &folder)?;
+        remove_other_versions(&folder)?;
         Ok(folder)
     }
 
@@ -102,18 +102,19 @@ impl Cache {
         std::os::unix::fs::symlink(folder, &new)?;
         fs::rename(&new, &link).with_context(|| format!("linking {}", link.display()))
     }
+}
 
-    fn remove_others(&self, name: &str, folder: &Path) -> Result<()> {
-        for entry in fs::read_dir(self.root.join("cache"))? {
-            let path = entry?.path();
-            let stage_and_key =
-                path.file_name().and_then(|file| file.to_str()).and_then(|file| file.rsplit_once('-'));
-            if stage_and_key.is_some_and(|(stage, _)| stage == name) && path != folder {
-                remove(&path)?;
-            }
+/// Remove the other versions of a folder: those beside it whose names differ only behind the last dash.
+pub fn remove_other_versions(folder: &Path) -> Result<()> {
+    let name = |path: &Path| path.file_name()?.to_str()?.rsplit_once('-').map(|(name, _)| name.to_owned());
+    let all = folder.parent().with_context(|| format!("{} has no parent", folder.display()))?;
+    for entry in fs::read_dir(all).with_context(|| format!("listing {}", all.display()))? {
+        let path = entry?.path();
+        if path != folder && name(&path) == name(folder) {
+            remove(&path)?;
         }
-        Ok(())
     }
+    Ok(())
 }
 
 /// Prelude of each recipe: a fixed umask, so that modes do not depend on the user's, and a function that runs

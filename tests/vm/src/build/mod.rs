@@ -16,7 +16,7 @@
 //! The stages of a host with SELinux are `debian-selinux`, `tree-selinux` and so on, and `policy`, the policies of its OS. Those of
 //! kola's guest are `debian-kola` to `disk4-kola`.
 
-mod cache;
+pub(crate) mod cache;
 mod overlay;
 pub mod policy;
 mod terminal;
